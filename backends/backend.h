@@ -1,6 +1,5 @@
-/* Between the dispatcher (src) and whatever runs kernels (backends): one vtable per backend, one
- * row per kernel, one description per device. A backend includes this, kernel_abi.h, the public
- * headers and its own SDK, and nothing of src. */
+/* Between the dispatcher (src) and whatever runs kernels (backends): one vtable per backend, one row per kernel, one description
+ * per device. A backend includes this, kernel_abi.h, the public headers and its own SDK, and nothing of src. */
 #ifndef ATTUNE_BACKEND_H
 #define ATTUNE_BACKEND_H
 
@@ -8,16 +7,13 @@
 #include "attune/device.h"
 #include "kernel_abi.h"
 
-/* Records one sentence for attune_error_detail() and returns `status`: `return
- * attune_fail(ATTUNE_UNSUPPORTED, "...", ...)`. */
+/* Records one sentence for attune_error_detail() and returns `status`: `return attune_fail(ATTUNE_UNSUPPORTED, "...", ...)`. */
 attune_status attune_fail(attune_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* ---- kernels (the rows are generated: templates/kernel_table.j2)
- * ------------------------------------------------- */
+/* ---- kernels (the rows are generated: templates/kernel_table.j2) ---- */
 
-/* A kernel compiled into the library computes one work-group per call; pointers are the handles of
- * attune_launch. */
+/* A kernel compiled into the library computes one work-group per call; pointers are the handles of attune_launch. */
 typedef void attune_group_function(const attune_forward_args *args, const void *q, const void *k,
                                    const void *v, void *o, float *lse, float *workspace,
                                    int64_t group);
@@ -31,25 +27,21 @@ typedef struct attune_kernel_row {
     int block_q, block_k; /* rows of queries and keys in one tile */
     int threads;          /* work-items of a group */
     int panel; /* columns of a packed panel (kernel_abi.h), 0: this kernel reads k and v in place */
-    size_t fast_memory;            /* bytes of local memory that a group declares */
-    const char *requires_features; /* space-separated words that attune_device_caps.features must
-                                      hold, "" for none */
-    /* how it rounds, for attune_plan_arithmetic; the step counts are n_s = ceil(head_dim /
-     * qk_step), n_pv = ceil(seqlen_k / pv_step) + key blocks */
+    size_t fast_memory; /* bytes of local memory that a group declares */
+    const char *
+        requires_features; /* space-separated words that attune_device_caps.features must hold, "" for none */
+    /* how it rounds, for attune_plan_arithmetic; the step counts are n_s = ceil(head_dim / qk_step), n_pv = ceil(seqlen_k / pv_step) + key blocks */
     double u_p, eta_p, u_acc, eps_exp;
     int qk_step, pv_step;
-    /* source for a compiler at run time: `constants` then `body`, which many rows share; NULL in a
-     * dialect that is built ahead of time only */
+    /* source for a compiler at run time: `constants` then `body`, which many rows share; NULL in a dialect that is built ahead of time only */
     const char *constants;
     const char *body;
-    /* entry points where the kernel is compiled into the library, else NULL; `pack` only with panel
-     */
+    /* entry points where the kernel is compiled into the library, else NULL; `pack` only with panel */
     attune_group_function *forward;
     attune_group_function *pack;
 } attune_kernel_row;
 
-/* A line of backends/<x>/tuned.tsv: on devices of that class, problems with seqlen_q <=
- * max_seqlen_q prefer that kernel. */
+/* A line of backends/<x>/tuned.tsv: on devices of that class, problems with seqlen_q <= max_seqlen_q prefer that kernel. */
 typedef struct attune_tuned_row {
     const char *device_class; /* compared with attune_device_caps.device_class; "*" is any */
     attune_op op;
@@ -59,8 +51,7 @@ typedef struct attune_tuned_row {
     const char *kernel;
 } attune_tuned_row;
 
-/* Sorted: rows by (op, dtype, head_dim), then preference; tuned rows by (device_class with "*"
- * last, op, dtype, head_dim, max_seqlen_q). */
+/* Sorted: rows by (op, dtype, head_dim), then preference; tuned rows by (device_class with "*" last, op, dtype, head_dim, max_seqlen_q). */
 typedef struct attune_kernel_table {
     const attune_kernel_row *rows;
     int row_count;
@@ -68,16 +59,14 @@ typedef struct attune_kernel_table {
     int tuned_count;
 } attune_kernel_table;
 
-/* ---- devices
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- devices ---- */
 
 typedef struct attune_device_caps {
     attune_device_info info;
-    char device_class[32]; /* what tuned.tsv keys on: "x86-64-v4", "aarch64"; "cpu" or "gpu" of
-                              opencl */
-    char features[512];    /* space-separated words for requires_features */
-    int max_threads;       /* work-items of a group */
+    char device_class
+        [32]; /* what tuned.tsv keys on: "x86-64-v4", "aarch64"; "cpu" or "gpu" of opencl */
+    char features[512]; /* space-separated words for requires_features */
+    int max_threads;    /* work-items of a group */
     size_t fast_memory; /* bytes of local memory of a group; SIZE_MAX where it is ordinary memory */
     int64_t max_groups; /* of one launch; longer grids are cut by the backend with first_group */
 } attune_device_caps;
@@ -89,17 +78,15 @@ typedef struct attune_launch {
     int64_t groups;      /* batch · heads_q · ceil(seqlen_q / block_q) */
 } attune_launch;
 
-/* All functions may be called from several threads at once, on one device too. Every one that
- * returns a status has called attune_fail before returning anything but ATTUNE_OK. */
+/* All functions may be called from several threads at once, on one device too. Every one that returns a status has called attune_fail
+ * before returning anything but ATTUNE_OK. */
 typedef struct attune_backend {
     const char *name; /* first part of a device id */
     const attune_kernel_table *table;
 
-    /* Number of devices; 0 with a one-sentence reason when there is none. Called once per process.
-     */
+    /* Number of devices; 0 with a one-sentence reason when there is none. Called once per process. */
     int (*count)(char reason[256]);
-    /* Caps of device `index`; info.reason is set where it cannot be opened. Needs no open device.
-     */
+    /* Caps of device `index`; info.reason is set where it cannot be opened. Needs no open device. */
     void (*caps)(int index, attune_device_caps *caps);
     attune_status (*open)(int index, const attune_context_options *options, void **device);
     void (*close)(void *device);
@@ -107,8 +94,7 @@ typedef struct attune_backend {
     /* Makes a kernel ready to launch, compiling where needed. BUILD_FAILED costs this row only. */
     attune_status (*load)(void *device, const attune_kernel_row *row, void **kernel);
     void (*unload)(void *device, void *kernel);
-    /* Enqueues the packing kernel, if any, and the forward kernel. No allocation, no lock, no
-     * synchronisation behind the caller's back. */
+    /* Enqueues the packing kernel, if any, and the forward kernel. No allocation, no lock, no synchronisation behind the caller's back. */
     attune_status (*launch)(void *device, void *kernel, const attune_launch *launch,
                             attune_stream stream);
 

@@ -1,7 +1,6 @@
-/* What the host hands to a generated kernel: one plain struct, compiled by the host and by every
- * dialect, so only fixed-size members at their natural alignment, no pointers, no padding. The
- * dialect's compiler has no standard headers: a dialect defines ATTUNE_ABI_INT32 and
- * ATTUNE_ABI_INT64 before this text where <stdint.h> is missing. */
+/* What the host hands to a generated kernel: one plain struct, compiled by the host and by every dialect, so only fixed-size
+ * members at their natural alignment, no pointers, no padding. The dialect's compiler has no standard headers: a dialect defines
+ * ATTUNE_ABI_INT32 and ATTUNE_ABI_INT64 before this text where <stdint.h> is missing. */
 #ifndef ATTUNE_KERNEL_ABI_H
 #define ATTUNE_KERNEL_ABI_H
 
@@ -24,8 +23,8 @@ typedef struct attune_forward_args {
     ATTUNE_ABI_INT64
         lse_offset; /* floats from the handle; lse is packed (batch, heads_q, seqlen_q) */
     ATTUNE_ABI_INT64 workspace_offset; /* floats from the handle */
-    ATTUNE_ABI_INT64 first_group;      /* number of this launch's first work-group: long grids go in
-                                          several launches */
+    ATTUNE_ABI_INT64
+        first_group; /* number of this launch's first work-group: long grids go in several launches */
     ATTUNE_ABI_INT32 batch;
     ATTUNE_ABI_INT32 heads_q;
     ATTUNE_ABI_INT32 heads_kv;
@@ -43,10 +42,10 @@ typedef struct attune_forward_args {
 #define ATTUNE_CEIL_DIV(x, n) (((x) + (n)-1) / (n))
 #define ATTUNE_ROUND_UP(x, n) (ATTUNE_CEIL_DIV(x, n) * (n))
 
-/* Packed panels of K and V in the workspace, floats, for one key head (an engine with PANEL columns
- * a panel): K  [ceil(seqlen_k / PANEL)][head_dim][PANEL]      one row of a panel = one dimension of
- * PANEL keys V  [ceil(head_dim_v / PANEL)][seqlen_k][PANEL]    one row of a panel = PANEL
- * dimensions of one key All K panels of (batch, heads_kv) come first, then all V panels. */
+/* Packed panels of K and V in the workspace, floats, for one key head (an engine with PANEL columns a panel):
+ *   K  [ceil(seqlen_k / PANEL)][head_dim][PANEL]      one row of a panel = one dimension of PANEL keys
+ *   V  [ceil(head_dim_v / PANEL)][seqlen_k][PANEL]    one row of a panel = PANEL dimensions of one key
+ * All K panels of (batch, heads_kv) come first, then all V panels. */
 #define ATTUNE_K_PANELS(seqlen_k, head_dim, panel)                                                 \
     (ATTUNE_ROUND_UP((ATTUNE_ABI_INT64)(seqlen_k), panel) * (head_dim))
 #define ATTUNE_V_PANELS(seqlen_k, head_dim_v, panel)                                               \

@@ -8,8 +8,7 @@
 extern "C" {
 #endif
 
-/* What is known of a device, or of a backend that offers none. Strings end with NUL and are cut to
- * fit. */
+/* What is known of a device, or of a backend that offers none. Strings end with NUL and are cut to fit. */
 typedef struct attune_device_info {
     char id[32];           /* "cpu", "opencl:0"; of a backend without devices its name, "opencl" */
     char backend[16];      /* "cpu", "opencl" */
@@ -22,15 +21,13 @@ typedef struct attune_device_info {
     int64_t fast_memory;   /* bytes of local (shared) memory per work-group */
 } attune_device_info;
 
-/* Number of entries that attune_device_get serves: devices, and one entry for each backend without
- * any. The list is made by the first call in a process and then stays; a missing runtime makes it
- * shorter, never an error. */
+/* Number of entries that attune_device_get serves: devices, and one entry for each backend without any. The list is made by the
+ * first call in a process and then stays; a missing runtime makes it shorter, never an error. */
 ATTUNE_API int attune_device_count(void);
 ATTUNE_API attune_status attune_device_get(int index, attune_device_info *info);
 
-/* Runs body(first, last, user) over disjoint ranges that cover [0, count), on any threads, and
- * returns when all are done. Results never depend on how the ranges are cut or on which threads run
- * them. */
+/* Runs body(first, last, user) over disjoint ranges that cover [0, count), on any threads, and returns when all are done.
+ * Results never depend on how the ranges are cut or on which threads run them. */
 typedef void attune_range_body(int64_t first, int64_t last, void *user);
 typedef void attune_parallel_for(int64_t count, attune_range_body *body, void *user, void *pool);
 
@@ -45,10 +42,9 @@ typedef struct attune_context_options {
 
 ATTUNE_API void attune_context_options_init(attune_context_options *options);
 
-/* Opens a device by its id ("cpu", "opencl:0") or by backend and a unique part of its platform or
- * device name, in any case
- * ("opencl:pocl"). NULL: $ATTUNE_DEVICE, else "cpu". NO_DEVICE with the reason, or with the
- * candidates where a name is ambiguous. `options` may be NULL. */
+/* Opens a device by its id ("cpu", "opencl:0") or by backend and a unique part of its platform or device name, in any case
+ * ("opencl:pocl"). NULL: $ATTUNE_DEVICE, else "cpu". NO_DEVICE with the reason, or with the candidates where a name is
+ * ambiguous. `options` may be NULL. */
 ATTUNE_API attune_status attune_context_open(const char *device,
                                              const attune_context_options *options,
                                              attune_context **context);
@@ -57,14 +53,12 @@ ATTUNE_API void attune_context_close(attune_context *context);
 ATTUNE_API attune_status attune_context_device(const attune_context *context,
                                                attune_device_info *info);
 
-/* Device memory of `bytes` bytes (0 gives a buffer that must not be read), aligned to 64 bytes at
- * least. */
+/* Device memory of `bytes` bytes (0 gives a buffer that must not be read), aligned to 64 bytes at least. */
 ATTUNE_API attune_status attune_buffer_alloc(attune_context *context, size_t bytes,
                                              attune_buffer *buffer);
 ATTUNE_API void attune_buffer_free(attune_context *context, attune_buffer *buffer);
 
-/* Copies between host and device memory, in order with the stream's work; the host memory may be
- * reused on return. */
+/* Copies between host and device memory, in order with the stream's work; the host memory may be reused on return. */
 ATTUNE_API attune_status attune_buffer_write(attune_context *context, attune_buffer to,
                                              const void *from, size_t bytes, attune_stream stream);
 ATTUNE_API attune_status attune_buffer_read(attune_context *context, attune_buffer from, void *to,
@@ -73,8 +67,7 @@ ATTUNE_API attune_status attune_buffer_read(attune_context *context, attune_buff
 /* Waits for the stream's work and reports what failed in it. */
 ATTUNE_API attune_status attune_synchronize(attune_context *context, attune_stream stream);
 
-/* Milliseconds of one run on the device's own clock where it has one, else wall time from launch to
- * completion; waits. */
+/* Milliseconds of one run on the device's own clock where it has one, else wall time from launch to completion; waits. */
 ATTUNE_API attune_status attune_plan_time(const attune_plan *plan,
                                           const attune_forward_tensors *tensors,
                                           attune_stream stream, double *milliseconds);

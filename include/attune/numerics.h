@@ -1,21 +1,17 @@
-/* The judge: an oracle in double precision, standard attention in working precision, a
- * componentwise error bound, metrics and input fills. Everything works on host memory, shares
- * nothing with the kernels and needs no device.
+/* The judge: an oracle in double precision, standard attention in working precision, a componentwise error bound, metrics and
+ * input fills. Everything works on host memory, shares nothing with the kernels and needs no device.
  *
- * For one query row with scores s_j = scale · Σ_d q_d k_jd over the visible keys, m = max s_j, l =
- * Σ exp(s_j - m), P_j = exp(s_j - m) / l, O_d = Σ_j P_j v_jd and LSE = m + ln l, an output Ô is
- * accepted where |Ô_d - O_d| <= B_d:
+ * For one query row with scores s_j = scale · Σ_d q_d k_jd over the visible keys, m = max s_j, l = Σ exp(s_j - m),
+ * P_j = exp(s_j - m) / l, O_d = Σ_j P_j v_jd and LSE = m + ln l, an output Ô is accepted where |Ô_d - O_d| <= B_d:
  *
- *   theta_j = |scale| · n_s · u_acc · Σ_d |q_d k_jd|  +  3·2^-24 (|s_j| + |m|)  +  eps_exp relative
- * error of p_j B_d     = (u_out + 2^-23) |O_d|  +  Σ_j P_j theta_j |v_jd - O_d|  +  (u_p + n_pv ·
- * u_acc) Σ_j P_j |v_jd|
+ *   theta_j = |scale| · n_s · u_acc · Σ_d |q_d k_jd|  +  3·2^-24 (|s_j| + |m|)  +  eps_exp         relative error of p_j
+ *   B_d     = (u_out + 2^-23) |O_d|  +  Σ_j P_j theta_j |v_jd - O_d|  +  (u_p + n_pv · u_acc) Σ_j P_j |v_jd|
  *             +  n_pv · 2^-24 |O_d|  +  eta_p · Σ_j |v_jd| / l  +  tiny
- *   B_LSE   = Σ_j P_j theta_j  +  n · 2^-24  +  2^-24 |LSE| n visible keys
+ *   B_LSE   = Σ_j P_j theta_j  +  n · 2^-24  +  2^-24 |LSE|                                        n visible keys
  *
- * `tiny` is half the smallest subnormal of the output's type: below it a stored output cannot be
- * nearer. The bound is a linear combination of sums that do not depend on the kernel, so one pass
- * of the oracle serves every kernel that is judged against it. Outputs of two kernels must agree
- * within the sum of their bounds.
+ * `tiny` is half the smallest subnormal of the output's type: below it a stored output cannot be nearer. The bound is a linear combination of sums that
+ * do not depend on the kernel, so one pass of the oracle serves every kernel that is judged against it.
+ * Outputs of two kernels must agree within the sum of their bounds.
  */
 #ifndef ATTUNE_NUMERICS_H
 #define ATTUNE_NUMERICS_H
@@ -26,8 +22,7 @@
 extern "C" {
 #endif
 
-/* ---- how a computation rounds
- * ------------------------------------------------------------------------------------ */
+/* ---- how a computation rounds ---- */
 
 typedef struct attune_arithmetic {
     double u_out;   /* unit roundoff of the stored output: 2^-24 f32, 2^-11 f16, 2^-8 bf16 */
@@ -46,12 +41,9 @@ ATTUNE_API attune_status attune_plan_arithmetic(const attune_plan *plan,
 ATTUNE_API void attune_standard_arithmetic(const attune_problem *problem,
                                            attune_arithmetic *arithmetic);
 
-/* ---- oracle
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- oracle ---- */
 
-/* The parts of the bound that do not depend on the kernel, for one output element (or, with v = 1
- * and O = 0, for one LSE). */
+/* The parts of the bound that do not depend on the kernel, for one output element (or, with v = 1 and O = 0, for one LSE). */
 typedef struct attune_error_terms {
     double score; /* Σ_j P_j |scale| Σ_d |q_d k_jd| · |v_jd - O_d|   multiplies n_s · u_acc */
     double magnitude; /* Σ_j P_j (|s_j| + |m|) · |v_jd - O_d|            multiplies 3 · 2^-24 */
@@ -61,10 +53,9 @@ typedef struct attune_error_terms {
     double underflow; /* Σ_j |v_jd| / l                                  multiplies eta_p */
 } attune_error_terms;
 
-/* The exact answer for a problem's inputs, packed: o[batch][seqlen_q][heads_q][head_dim_v],
- * lse[batch][heads_q][seqlen_q]; terms likewise. Read only. A row without keys has o = 0, lse =
- * -inf and zero terms. NaN or infinity in a visible input gives what IEEE arithmetic gives for the
- * row. */
+/* The exact answer for a problem's inputs, packed: o[batch][seqlen_q][heads_q][head_dim_v], lse[batch][heads_q][seqlen_q]; terms
+ * likewise. Read only. A row without keys has o = 0, lse = -inf and zero terms. NaN or infinity in a visible input gives what IEEE
+ * arithmetic gives for the row. */
 typedef struct attune_reference {
     attune_problem problem;
     double *o;
@@ -74,9 +65,8 @@ typedef struct attune_reference {
     int64_t *visible; /* [batch][heads_q][seqlen_q] number of keys that the row sees */
 } attune_reference;
 
-/* One row: o[head_dim_v], o_terms[head_dim_v]; the other outputs are single values. q, k, v are
- * host arrays in the problem's dtype and strides. Any output may be NULL. O(seqlen_k · (head_dim +
- * head_dim_v)) time, O(seqlen_k) memory: for samples of long problems. */
+/* One row: o[head_dim_v], o_terms[head_dim_v]; the other outputs are single values. q, k, v are host arrays in the problem's dtype and
+ * strides. Any output may be NULL. O(seqlen_k · (head_dim + head_dim_v)) time, O(seqlen_k) memory: for samples of long problems. */
 ATTUNE_API attune_status attune_reference_row(const attune_problem *problem, const void *q,
                                               const void *k, const void *v, int64_t batch,
                                               int64_t head, int64_t row, double *o,
@@ -95,16 +85,13 @@ ATTUNE_API double attune_bound_o(const attune_arithmetic *arithmetic,
 ATTUNE_API double attune_bound_lse(const attune_arithmetic *arithmetic,
                                    const attune_error_terms *terms, double lse, int64_t visible);
 
-/* Standard attention in working precision: materialised scores rounded to fp32 (f32) or to the
- * dtype (f16, bf16), softmax in fp32, P rounded to the dtype, both products accumulated in fp32:
- * what a user gets from the three-step form. o in the problem's dtype and strides, lse packed or
- * NULL. */
+/* Standard attention in working precision: materialised scores rounded to fp32 (f32) or to the dtype (f16, bf16), softmax in fp32, P rounded
+ * to the dtype, both products accumulated in fp32: what a user gets from the three-step form. o in the problem's dtype and strides,
+ * lse packed or NULL. */
 ATTUNE_API attune_status attune_standard_forward(const attune_problem *problem, const void *q,
                                                  const void *k, const void *v, void *o, float *lse);
 
-/* ---- verdict
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- verdict ---- */
 
 #define ATTUNE_VERDICTS(X)                                                                         \
     X(PASS, "every element within its bound")                                                      \
@@ -125,39 +112,35 @@ ATTUNE_API const char *attune_verdict_name(attune_verdict verdict);
 
 typedef struct attune_metrics {
     attune_verdict verdict;
-    double bound_ratio; /* largest |error| / bound over o; infinity where a NaN, an infinity or an
-                           unwritten element is wrong */
-    double max_abs;     /* largest |error| of o */
-    double rms_rel;     /* rms(error) / rms(O) */
-    double max_ulp; /* largest |error| in units in the last place of the output's type at the exact
-                       value */
-    double bias;    /* mean(error) / rms(error): 0 for unbiased rounding */
+    double
+        bound_ratio; /* largest |error| / bound over o; infinity where a NaN, an infinity or an unwritten element is wrong */
+    double max_abs;  /* largest |error| of o */
+    double rms_rel;  /* rms(error) / rms(O) */
+    double
+        max_ulp; /* largest |error| in units in the last place of the output's type at the exact value */
+    double bias;        /* mean(error) / rms(error): 0 for unbiased rounding */
     double lse_max_abs; /* 0 when no lse was judged */
     double lse_bound_ratio;
     int64_t worst[4]; /* (batch, seq, head, dim) of bound_ratio */
     int64_t elements; /* of o that were judged */
-    int64_t differ;   /* attune_judge_pair: elements of o and lse whose bits differ (any NaN equals
-                         any NaN); else 0 */
+    int64_t
+        differ; /* attune_judge_pair: elements of o and lse whose bits differ (any NaN equals any NaN); else 0 */
 } attune_metrics;
 
-/* Judges o (the problem's dtype and strides, host) and lse (packed fp32, NULL: not judged) against
- * the exact answer. Where O is NaN, Ô must be NaN; where O overflows the type, Ô must be the
- * infinity of its sign, except within the bound of the largest finite number. */
+/* Judges o (the problem's dtype and strides, host) and lse (packed fp32, NULL: not judged) against the exact answer. Where O is NaN, Ô must be NaN;
+ * where O overflows the type, Ô must be the infinity of its sign, except within the bound of the largest finite number. */
 ATTUNE_API attune_status attune_judge(const attune_reference *reference,
                                       const attune_arithmetic *arithmetic, const void *o,
                                       const float *lse, attune_metrics *metrics);
 
-/* Judges two outputs against each other: error = a - b, bound = the sum of the bounds, relative
- * figures against the exact answer. */
+/* Judges two outputs against each other: error = a - b, bound = the sum of the bounds, relative figures against the exact answer. */
 ATTUNE_API attune_status attune_judge_pair(const attune_reference *reference,
                                            const attune_arithmetic *arithmetic_a, const void *o_a,
                                            const float *lse_a,
                                            const attune_arithmetic *arithmetic_b, const void *o_b,
                                            const float *lse_b, attune_metrics *metrics);
 
-/* ---- fills
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- fills ---- */
 
 #define ATTUNE_FILLS(X)                                                                            \
     X(normal, "N(0,1): the everyday case")                                                         \
@@ -186,19 +169,16 @@ ATTUNE_API const char *attune_fill_name(attune_fill fill);
 /* The fill of that name, or -1. */
 ATTUNE_API int attune_fill_find(const char *name);
 
-/* Writes the inputs of a problem into host arrays of its dtype and strides, places between strided
- * elements included when the fill is poison (NaN there). The values are a pure function of (fill,
- * seed, tensor, index), with the same bits on every platform. */
+/* Writes the inputs of a problem into host arrays of its dtype and strides, places between strided elements included when the fill is poison
+ * (NaN there). The values are a pure function of (fill, seed, tensor, index), with the same bits on every platform. */
 ATTUNE_API attune_status attune_fill_inputs(const attune_problem *problem, attune_fill fill,
                                             uint64_t seed, void *q, void *k, void *v);
 
-/* Elements that a tensor with the given sizes (batch, seq, head, dim) and strides spans: 1 + Σ
- * (size - 1) · stride, 0 when a size is 0. */
+/* Elements that a tensor with the given sizes (batch, seq, head, dim) and strides spans: 1 + Σ (size - 1) · stride, 0 when a size is 0. */
 ATTUNE_API int64_t attune_span(const int64_t sizes[ATTUNE_RANK],
                                const int64_t strides[ATTUNE_RANK]);
 
-/* Conversions between fp32 and storage types, round to nearest even, exact for subnormals, NaN
- * stays NaN. `count` elements. */
+/* Conversions between fp32 and storage types, round to nearest even, exact for subnormals, NaN stays NaN. `count` elements. */
 ATTUNE_API void attune_convert_from_f32(attune_dtype dtype, const float *from, void *to,
                                         size_t count);
 ATTUNE_API void attune_convert_to_f32(attune_dtype dtype, const void *from, float *to,

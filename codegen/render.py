@@ -1,0 +1,95 @@
+"""Points become texts: kernels, and the table of C rows that the runtime scans."""
+
+import pathlib
+import re
+
+import jinja2
+
+import spec as specification
+
+_UNIT = re.compile(r"2\*\*-([0-9]+(?:\.[0-9]+)?)")
+
+
+class Renderer:
+    """Renders from one folder of templates. Undefined names are errors and nothing depends on the day or the machine."""
+
+    def __init__(self, templates, kernel_abi):
+        self.templates = pathlib.Path(templates)
+        self.spec = specification.Spec((self.templates / "attention.toml").read_text("utf-8"))
+        self.kernel_abi = pathlib.Path(kernel_abi).read_text("utf-8")
+        self.environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(str(self.templates)),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            autoescape=False,
+        )
+        self._bodies = {}
+
+    def constants(self, point):
+        """The #defines of a point."""
+        return "".join(f"#define {name} {value}\n" for name, value in self.spec.constants(point))
+
+    def body(self, point):
+        """Everything after the constants: it depends on target, variant, engine and op, on no value of the point."""
+        key = (point.target, point.variant.name, point.engine, point.op)
+        if key not in self._bodies:
+            self._bodies[key] = self.environment.get_template("body.j2").render(
+                dialect_files=point.variant.files,
+                kernel_abi=self.kernel_abi,
+                engine=point.engine,
+                op=point.op,
+                has_panels=self.spec.engine_value(point, "panel") != 0,
+            )
+        return self._bodies[key]
+
+    def kernel(self, point):
+        """The whole text of one kernel."""
+        return self.environment.get_template("kernel.j2").render(
+            point=point, constants=self.constants(point), body=self.body(point)
+        )
+
+    def table(self, target, points, tuned):
+        """The C source of a target's kernel table: `points` in order of preference, `tuned` the rows of its tuned.tsv."""
+        settings = self.spec.target(target)
+        embed = settings["embed"]
+        bodies = {}
+        for point in points if embed else ():
+            bodies.setdefault(f"body_{point.op}_{point.engine}", self.body(point))
+        return self.environment.get_template("kernel_table.j2").render(
+            target=target,
+            rows=[self._row(point, embed) for point in points],
+            bodies=bodies,
+            tuned=tuned,
+        )
+
+    def _row(self, point, embed):
+        value = self.spec.engine_value
+        arithmetic = self.spec.engines[point.engine]["arithmetic"]
+        return {
+            "point": point,
+            "values": point.values,
+            "threads": value(point, "threads"),
+            "panel": value(point, "panel"),
+            "fast_memory": value(point, "fast_memory"),
+            "arithmetic": {name: _c_number(text) for name, text in arithmetic.items()},
+            "constants": self.constants(point) if embed else None,
+        }
+
+
+def _c_number(value):
+    """A number of the spec as C spells it: powers of two exactly, as hexadecimal floats."""
+    match = _UNIT.fullmatch(str(value))
+    return float(2.0 ** -float(match.group(1))).hex() if match else str(value)
+
+
+def write_if_different(path, text):
+    """Writes the file unless it holds this text already; True when it wrote."""
+    path = pathlib.Path(path)
+    data = text.encode("utf-8")
+    if path.exists() and path.read_bytes() == data:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return True

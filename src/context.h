@@ -1,0 +1,19 @@
+/* An opened device with what was read from the environment when it was opened. */
+#ifndef ATTUNE_CONTEXT_H
+#define ATTUNE_CONTEXT_H
+
+#include "plan_cache.h"
+#include "registry.h"
+
+#include <stdbool.h>
+
+struct attune_context {
+    const attune_backend *backend;
+    const attune_device_caps *caps; /* lasts as long as the process */
+    void *device;                   /* the backend's */
+    bool verbose;                   /* $ATTUNE_VERBOSE: see log.h */
+    char *kernel_glob;              /* $ATTUNE_KERNEL; NULL: any kernel */
+    plan_cache plans;
+};
+
+#endif

@@ -1,0 +1,21 @@
+/* What ATTUNE_VERBOSE=1 prints on stderr: the schema once in a process, then a line for every plan made and every run.
+ *
+ *     attune: schema event problem device kernel milliseconds
+ *     attune: plan op=forward,b=2,… cpu forward_f32_d64_vector_q12k128n32w16 0.021
+ *     attune: run op=forward,b=2,… cpu forward_f32_d64_vector_q12k128n32w16 1.234
+ *     attune: passed-over op=forward,b=2,… opencl:0 forward_… 310.251 the compiler's first words
+ *
+ * A run that is logged is timed, so it waits for the device. */
+#ifndef ATTUNE_LOG_H
+#define ATTUNE_LOG_H
+
+#include "backend.h"
+
+/* `note` is cut at its first line's end; "" for none. */
+void log_line(const char *event, const attune_problem *problem, const char *device,
+              const char *kernel, double milliseconds, const char *note);
+
+/* Milliseconds of a clock that only goes forward. */
+double clock_milliseconds(void);
+
+#endif

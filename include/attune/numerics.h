@@ -9,7 +9,8 @@
  *             +  n_pv · 2^-24 |O_d|  +  eta_p · Σ_j |v_jd| / l  +  tiny
  *   B_LSE   = Σ_j P_j theta_j  +  n · 2^-24  +  2^-24 |LSE|                                        n visible keys
  *
- * `tiny` is half the smallest subnormal of the output's type: below it a stored output cannot be nearer. The bound is a linear combination of sums that
+ * `tiny`: half the smallest subnormal of the output type, what n_pv products below the smallest fp32 lose (n_pv · 2^-149), and
+ * what weights below 2^-125 of the largest are worth, which kernels may drop (2^-125 · Σ_j |v_jd| / l). The bound is a linear combination of sums that
  * do not depend on the kernel, so one pass of the oracle serves every kernel that is judged against it.
  * Outputs of two kernels must agree within the sum of their bounds.
  */

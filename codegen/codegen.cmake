@@ -24,7 +24,7 @@ function(attune_add_kernels library target)
     set(out "${PROJECT_BINARY_DIR}/generated/${target}")
     string(REPLACE ";" "," globs "${ATTUNE_EXTRA_KERNELS}")
     set(command "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/codegen/generate.py" --render ${target} --arch ${ATTUNE_ARCH}
-        --templates "${ATTUNE_TEMPLATES_DIR}" --points "${globs}" --out "${out}")
+        --templates "${ATTUNE_TEMPLATES_DIR}" "--points=${globs}" --out "${out}")
     execute_process(COMMAND ${command} --outputs
         OUTPUT_VARIABLE outputs ERROR_VARIABLE reason RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
     if(failed)

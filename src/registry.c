@@ -47,7 +47,7 @@ static void list_devices(void)
         attune_device_info *const info = &entry->caps.info;
         snprintf(info->id, sizeof info->id, "%s", backends[b]->name);
         snprintf(info->backend, sizeof info->backend, "%s", backends[b]->name);
-        snprintf(info->reason, sizeof info->reason, "%s", reasons[b]);
+        memcpy(info->reason, reasons[b], sizeof info->reason);
     }
 }
 

@@ -1,6 +1,4 @@
 /* The OpenCL backend: kernels come as source and are compiled by the device's driver. */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
-
 #include <stdio.h>
 #include <time.h>
 
@@ -61,64 +59,67 @@ static void span_add(event_span *span, cl_event event)
     span->last = event;
 }
 
-static cl_int set_arguments(cl_kernel kernel, const attune_launch *launch)
+/* `name` is the kernel's, for a sentence. */
+static attune_status set_argument(cl_kernel kernel, const char *name, cl_uint index, size_t size,
+                                  const void *value)
+{
+    const cl_int code = opencl.SetKernelArg(kernel, index, size, value);
+    return code == CL_SUCCESS ? ATTUNE_OK : opencl_fail(code, "clSetKernelArg", name);
+}
+
+static attune_status set_handles(cl_kernel kernel, const char *name, const attune_launch *launch)
 {
     /* in the order of the kernels' parameters, after the struct; a NULL handle makes the parameter a null pointer */
     const void *const handles[] = {&launch->q, &launch->k,   &launch->v,
                                    &launch->o, &launch->lse, &launch->workspace};
-    for (cl_uint i = 0; i < sizeof handles / sizeof *handles; i++) {
-        const cl_int code = opencl.SetKernelArg(kernel, i + 1, sizeof(cl_mem), handles[i]);
-        if (code != CL_SUCCESS) return code;
-    }
-    return CL_SUCCESS;
+    attune_status status = ATTUNE_OK;
+    for (cl_uint i = 0; i < sizeof handles / sizeof *handles && status == ATTUNE_OK; i++)
+        status = set_argument(kernel, name, i + 1, sizeof(cl_mem), handles[i]);
+    return status;
 }
 
-/* Enqueues work-groups [0, groups) of a kernel whose handles are set, in as many launches as the device needs. */
-static cl_int enqueue_grid(const opencl_device *device, cl_command_queue queue, cl_kernel kernel,
-                           const attune_forward_args *args, int64_t groups, int threads,
-                           event_span *span)
+/* Enqueues work-groups [0, groups) of a kernel, in as many launches as the device needs. */
+static attune_status enqueue_grid(const opencl_device *device, cl_command_queue queue,
+                                  cl_kernel kernel, const attune_kernel_row *row,
+                                  const attune_launch *launch, int64_t groups, event_span *span)
 {
-    attune_forward_args part = *args;
-    const int64_t most = device->max_work_items / threads;
-    for (int64_t first = 0; first < groups; first += most) {
-        part.first_group = first;
-        cl_int code = opencl.SetKernelArg(kernel, 0, sizeof part, &part);
-        if (code != CL_SUCCESS) return code;
+    attune_status status = set_handles(kernel, row->id, launch);
+    attune_forward_args args = *launch->args;
+    const size_t threads = (size_t)row->threads;
+    const int64_t most = device->max_work_items / row->threads;
+    for (int64_t first = 0; first < groups && status == ATTUNE_OK; first += most) {
+        args.first_group = first;
+        status = set_argument(kernel, row->id, 0, sizeof args, &args);
+        if (status != ATTUNE_OK) break;
 
         const int64_t count = groups - first < most ? groups - first : most;
-        const size_t local = (size_t)threads, global = (size_t)count * local;
+        const size_t global = (size_t)count * threads;
         cl_event event = NULL;
-        code = opencl.EnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, 0, NULL,
-                                           span != NULL ? &event : NULL);
-        if (code != CL_SUCCESS) return code;
-        if (span != NULL) span_add(span, event);
+        const cl_int code = opencl.EnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &threads,
+                                                        0, NULL, span != NULL ? &event : NULL);
+        if (code != CL_SUCCESS) status = opencl_fail(code, "clEnqueueNDRangeKernel", row->id);
+        if (event != NULL) span_add(span, event);
     }
-    return CL_SUCCESS;
+    return status;
 }
 
 static attune_status enqueue_launch(const opencl_device *device, opencl_kernel *kernel,
                                     const attune_launch *launch, cl_command_queue queue,
                                     event_span *span)
 {
-    const int threads = kernel->row->threads;
+    const attune_kernel_row *const row = kernel->row;
     opencl_slot *const slot = opencl_slot_take(kernel);
-    cl_int code = CL_SUCCESS;
-    if (launch->pack_groups > 0) {
-        code = set_arguments(slot->pack, launch);
-        if (code == CL_SUCCESS)
-            code = enqueue_grid(device, queue, slot->pack, launch->args, launch->pack_groups,
-                                threads, span);
-    }
-    if (code == CL_SUCCESS) code = set_arguments(slot->forward, launch);
-    if (code == CL_SUCCESS)
-        code =
-            enqueue_grid(device, queue, slot->forward, launch->args, launch->groups, threads, span);
+    attune_status status = ATTUNE_OK;
+    if (launch->pack_groups > 0)
+        status = enqueue_grid(device, queue, slot->pack, row, launch, launch->pack_groups, span);
+    if (status == ATTUNE_OK)
+        status = enqueue_grid(device, queue, slot->forward, row, launch, launch->groups, span);
     opencl_slot_give(slot);
-    if (code != CL_SUCCESS) return opencl_fail(code, "clEnqueueNDRangeKernel", kernel->row->id);
+    if (status != ATTUNE_OK) return status;
 
     /* without it a driver may keep the commands to itself until somebody waits */
-    code = opencl.Flush(queue);
-    return code == CL_SUCCESS ? ATTUNE_OK : opencl_fail(code, "clFlush", kernel->row->id);
+    const cl_int code = opencl.Flush(queue);
+    return code == CL_SUCCESS ? ATTUNE_OK : opencl_fail(code, "clFlush", row->id);
 }
 
 static attune_status launch_kernel(void *opened, void *loaded, const attune_launch *launch,
@@ -144,8 +145,8 @@ static attune_status alloc_buffer(void *opened, size_t bytes, void **handle)
         opencl.CreateBuffer(device->context, CL_MEM_READ_WRITE, bytes > 0 ? bytes : 1, NULL, &code);
     if (*handle != NULL) return ATTUNE_OK;
     if (code == CL_OUT_OF_RESOURCES)
-        return attune_fail(ATTUNE_OUT_OF_MEMORY, "%s has no room for a buffer of %zu bytes",
-                           device->entry->caps.info.id, bytes);
+        return attune_fail(ATTUNE_OUT_OF_MEMORY, "%s has no room for a buffer of %zu bytes (%s)",
+                           device->entry->caps.info.id, bytes, opencl_code_name(code));
     return opencl_fail(code, "clCreateBuffer", device->entry->caps.info.id);
 }
 
@@ -153,6 +154,16 @@ static void free_buffer(void *opened, void *handle)
 {
     (void)opened;
     if (handle != NULL) opencl.ReleaseMemObject(handle);
+}
+
+static attune_status copied(cl_int code, const char *call, attune_buffer buffer, size_t bytes)
+{
+    if (code == CL_SUCCESS) return ATTUNE_OK;
+    if (code == CL_INVALID_VALUE)
+        return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                           "a copy of %zu bytes at offset %zu goes beyond the end of its buffer",
+                           bytes, buffer.offset);
+    return opencl_fail(code, call, "a copy between host and device");
 }
 
 static attune_status write_buffer(void *opened, attune_buffer to, const void *from, size_t bytes,
@@ -163,8 +174,7 @@ static attune_status write_buffer(void *opened, attune_buffer to, const void *fr
     if (status != ATTUNE_OK || bytes == 0) return status;
     const cl_int code =
         opencl.EnqueueWriteBuffer(queue, to.handle, 1, to.offset, bytes, from, 0, NULL, NULL);
-    return code == CL_SUCCESS ? ATTUNE_OK
-                              : opencl_fail(code, "clEnqueueWriteBuffer", "a copy to the device");
+    return copied(code, "clEnqueueWriteBuffer", to, bytes);
 }
 
 static attune_status read_buffer(void *opened, attune_buffer from, void *to, size_t bytes,
@@ -175,8 +185,7 @@ static attune_status read_buffer(void *opened, attune_buffer from, void *to, siz
     if (status != ATTUNE_OK || bytes == 0) return status;
     const cl_int code =
         opencl.EnqueueReadBuffer(queue, from.handle, 1, from.offset, bytes, to, 0, NULL, NULL);
-    return code == CL_SUCCESS ? ATTUNE_OK
-                              : opencl_fail(code, "clEnqueueReadBuffer", "a copy from the device");
+    return copied(code, "clEnqueueReadBuffer", from, bytes);
 }
 
 /* ---- waiting ---- */

@@ -1,0 +1,42 @@
+/* Devices under test, and one careful run on one of them. */
+#ifndef ATTUNE_TESTS_DEVICE_H
+#define ATTUNE_TESTS_DEVICE_H
+
+#include "tensors.h"
+
+#include "attune/device.h"
+
+enum { MAX_DEVICES = 16, REASON_SIZE = 512 };
+
+typedef struct device {
+    char name[64];           /* as it was asked for */
+    attune_context *context; /* NULL where it is missing */
+    attune_device_info info; /* of an open device */
+    char missing[REASON_SIZE];
+} device;
+
+/* False, with a reason in `missing`, where it cannot be opened. */
+bool device_open(device *d, const char *name, const attune_context_options *options);
+void device_close(device *d);
+
+/* Opens the devices of a list with commas, or every device of the machine where it is NULL; returns how many were named. */
+int devices_open(device devices[MAX_DEVICES], const char *names);
+
+typedef enum run_result { RUN_DONE, RUN_SKIPPED, RUN_FAILED } run_result;
+
+/* Computes a problem through a plan. Before the run all memory that it writes, and 256 bytes on both sides of every buffer, are UNTOUCHED
+ * (NaN), as is the workspace; bases are shifted by 0 to 7 elements. Afterwards nothing but o and lse may have changed, and no place
+ * between strided elements of o. RUN_SKIPPED where no kernel of the device computes the problem, or none that `kernel` (a glob, NULL: any)
+ * names. With RUN_DONE the caller frees `out`; else `why` says what happened. */
+run_result device_run(const device *d, const inputs *in, const char *kernel, outputs *out,
+                      char why[REASON_SIZE]);
+
+/* Up to `limit` kernels that the device can run the problem with, spread evenly over its order of preference, the first of them included. */
+typedef struct kernel_ids {
+    char at[64][128];
+    int count;
+} kernel_ids;
+
+void kernels_select(const device *d, const attune_problem *problem, int limit, kernel_ids *ids);
+
+#endif

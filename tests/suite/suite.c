@@ -1,0 +1,225 @@
+/* The equivalence suite: every device x fill x dtype x problem of its files, judged against the oracle with the componentwise bound, and bit
+ * for bit against the first device. Options: options.h. A failure's line ends with the command that shows it alone. Exit status 1 where
+ * something failed. */
+#include "options.h"
+#include "tally.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TILES_PER_DEVICE = 6 };
+
+/* A fill that cannot tell a right output from a constant in more than this share of its cases proves too little: one key, one query or
+ * no dimension to speak of are the honest reasons. */
+static const double mistrusted_limit = 0.25;
+
+typedef struct suite {
+    options options;
+    device devices[MAX_DEVICES];
+    int device_count;
+    tally tallies[MAX_DEVICES][DTYPES];
+    int failures;
+} suite;
+
+/* One input, which every device gets. */
+typedef struct trial {
+    const inputs *in;
+    const attune_reference *reference;
+    attune_fill fill;
+    outputs first; /* of the first device that ran it; o is NULL before */
+} trial;
+
+/* V of one value, a single key or a row without keys give outputs that one constant would match. */
+static bool proves(const trial *t)
+{
+    const attune_problem *const p = &t->in->problem;
+    return t->fill != ATTUNE_FILL_constant && p->seqlen_k > 1 && p->batch > 0 && p->seqlen_q > 0;
+}
+
+/* Denormal values lose bits when a later max rescales them, so there tiles may show (and some devices flush). */
+static bool must_be_same(const trial *t)
+{
+    return t->fill != ATTUNE_FILL_denormal;
+}
+
+static void describe(const trial *t, uint64_t seed, char text[640])
+{
+    char problem[512];
+    attune_problem_print(&t->in->problem, problem, sizeof problem);
+    snprintf(text, 640, "--problem '%s' --fill %s --seed %llu", problem, attune_fill_name(t->fill),
+             (unsigned long long)seed);
+}
+
+static void fail(suite *s, const char *device, const char *name, const char *what)
+{
+    s->failures++;
+    printf("FAIL %s: %s\n    attune compare --devices %s %s\n", device, what, device, name);
+    fflush(stdout);
+}
+
+static void judge(suite *s, int index, trial *t, outputs *out, const char *name)
+{
+    const char *const device = s->devices[index].name;
+    tally *const count = &s->tallies[index][t->in->problem.dtype];
+    char what[REASON_SIZE];
+    attune_metrics metrics;
+    if (attune_judge(t->reference, &out->arithmetic, out->o, out->lse, &metrics) != ATTUNE_OK) {
+        fail(s, device, name, attune_error_detail());
+        return;
+    }
+    tally_add(count, &metrics, name, proves(t));
+    if (metrics.verdict == ATTUNE_VERDICT_FAIL) {
+        snprintf(what, sizeof what,
+                 "%s: bound_ratio %.3g at %lld:%lld:%lld:%lld, lse_bound_ratio %.3g", out->kernel,
+                 metrics.bound_ratio, (long long)metrics.worst[0], (long long)metrics.worst[1],
+                 (long long)metrics.worst[2], (long long)metrics.worst[3], metrics.lse_bound_ratio);
+        fail(s, device, name, what);
+    }
+    if (t->first.o == NULL) return;
+
+    if (attune_judge_pair(t->reference, &t->first.arithmetic, t->first.o, t->first.lse,
+                          &out->arithmetic, out->o, out->lse, &metrics) != ATTUNE_OK) {
+        fail(s, device, name, attune_error_detail());
+        return;
+    }
+    const bool differ = metrics.differ > 0;
+    count->different += differ && must_be_same(t);
+    count->may_differ += differ && !must_be_same(t);
+    if ((differ && must_be_same(t)) || metrics.verdict == ATTUNE_VERDICT_FAIL) {
+        snprintf(what, sizeof what, "%s and %s: %lld of %lld elements differ, bound_ratio %.3g",
+                 t->first.kernel, out->kernel, (long long)metrics.differ,
+                 (long long)metrics.elements, metrics.bound_ratio);
+        fail(s, device, name, what);
+    }
+}
+
+static void run_kernel(suite *s, int index, trial *t, const char *kernel, const char *name)
+{
+    outputs out;
+    char why[REASON_SIZE];
+    switch (device_run(&s->devices[index], t->in, kernel, &out, why)) {
+    case RUN_SKIPPED:
+        tally_skip(&s->tallies[index][t->in->problem.dtype], why);
+        return;
+    case RUN_FAILED:
+        s->tallies[index][t->in->problem.dtype].cases++;
+        s->tallies[index][t->in->problem.dtype].verdicts[ATTUNE_VERDICT_FAIL]++;
+        fail(s, s->devices[index].name, name, why);
+        return;
+    case RUN_DONE:
+        break;
+    }
+    judge(s, index, t, &out, name);
+    if (t->first.o == NULL)
+        t->first = out;
+    else
+        outputs_free(&out);
+}
+
+static void run_device(suite *s, int index, trial *t, const char *name)
+{
+    if (!s->options.tiles) {
+        run_kernel(s, index, t, s->options.kernel, name);
+        return;
+    }
+    kernel_ids ids;
+    kernels_select(&s->devices[index], &t->in->problem, TILES_PER_DEVICE, &ids);
+    if (ids.count == 0) run_kernel(s, index, t, NULL, name);
+    for (int i = 0; i < ids.count; i++) run_kernel(s, index, t, ids.at[i], name);
+}
+
+static void run_problem(suite *s, const attune_problem *problem)
+{
+    inputs in = inputs_create(problem);
+    for (int fill = 0; fill < ATTUNE_FILL_COUNT; fill++) {
+        if (!s->options.fills[fill]) continue;
+        char name[640];
+        attune_reference *reference = NULL;
+        inputs_fill(&in, (attune_fill)fill, s->options.seed);
+        trial t = {.in = &in, .fill = (attune_fill)fill};
+        describe(&t, s->options.seed, name);
+        if (attune_reference_create(problem, in.q, in.k, in.v, &reference) != ATTUNE_OK) {
+            fail(s, "oracle", name, attune_error_detail());
+            continue;
+        }
+        t.reference = reference;
+        for (int i = 0; i < s->device_count; i++)
+            if (s->devices[i].context != NULL) run_device(s, i, &t, name);
+        outputs_free(&t.first);
+        attune_reference_destroy(reference);
+    }
+    inputs_free(&in);
+}
+
+static void print_table(suite *s)
+{
+    tally_print_header();
+    for (int i = 0; i < s->device_count; i++)
+        for (int dtype = 0; dtype < DTYPES; dtype++) {
+            const tally *const t = &s->tallies[i][dtype];
+            if (t->cases == 0) continue;
+            tally_print(t, s->devices[i].name, attune_dtype_name((attune_dtype)dtype));
+            if ((double)t->mistrusted > mistrusted_limit * (double)t->proving) {
+                s->failures++;
+                printf("FAIL %s: %lld of %lld outputs are too uniform to prove anything\n",
+                       s->devices[i].name, (long long)t->mistrusted, (long long)t->proving);
+            }
+        }
+}
+
+/* A short name can mean another device than was meant where a runtime is missing; a device compared with itself proves nothing. */
+static bool named_twice(const suite *s, int index)
+{
+    for (int i = 0; i < index; i++)
+        if (s->devices[i].context != NULL &&
+            strcmp(s->devices[i].info.id, s->devices[index].info.id) == 0)
+            return true;
+    return false;
+}
+
+static void open_devices(suite *s)
+{
+    s->device_count = devices_open(s->devices, s->options.devices);
+    int open = 0;
+    for (int i = 0; i < s->device_count; i++) {
+        const device *const d = &s->devices[i];
+        open += d->context != NULL;
+        if (d->context != NULL && named_twice(s, i)) {
+            s->failures++;
+            printf("FAIL %s: it is %s again\n", d->name, d->info.id);
+        } else if (d->context != NULL) {
+            printf("%s: %s (%s)\n", d->name, d->info.name, d->info.platform);
+        } else if (in_list(s->options.require, d->name)) {
+            s->failures++;
+            printf("FAIL %s: required, and missing: %s\n", d->name, d->missing);
+        } else {
+            printf("SKIPPED %s: %s\n", d->name, d->missing);
+        }
+    }
+    if (open == 0) {
+        s->failures++;
+        printf("FAIL: no device is open\n");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    suite s = {.options = options_parse(argc, argv)};
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    open_devices(&s);
+    const options *const o = &s.options;
+    for (int i = o->shard; i < o->problems.count; i += o->shards)
+        for (int t = 0; t < o->dtype_count; t++) {
+            const attune_problem problem =
+                o->dtypes[t] == OWN_DTYPE
+                    ? o->problems.at[i]
+                    : with_dtype(o->problems.at[i], (attune_dtype)o->dtypes[t]);
+            run_problem(&s, &problem);
+        }
+    print_table(&s);
+    for (int i = 0; i < s.device_count; i++) device_close(&s.devices[i]);
+    problem_list_free(&s.options.problems);
+    printf("%d failures\n", s.failures);
+    return s.failures > 0;
+}

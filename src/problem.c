@@ -201,21 +201,9 @@ static attune_status check_sizes(const attune_problem *problem)
 
 static const char *const dimension_names[ATTUNE_RANK] = {"batch", "seq", "head", "dim"};
 
-static int64_t greatest_common_divisor(int64_t a, int64_t b)
-{
-    return b == 0 ? a : greatest_common_divisor(b, a % b);
-}
-
-/* Whether x steps of stride a, 0 < x < size_a, lead to the same place as y steps of stride b, 0 <= y < size_b. The least such steps are the
- * strides crosswise over their common divisor. */
-static bool collide(int64_t size_a, int64_t a, int64_t size_b, int64_t b)
-{
-    const int64_t divisor = greatest_common_divisor(a, b);
-    return divisor == 0 || (b / divisor < size_a && a / divisor < size_b);
-}
-
-/* No two elements lie in one place where strides are nested: each reaches beyond all that the smaller ones span. Interleaved strides that
- * share nothing exist too, but no layout in use has them. */
+/* No two elements lie in one place where strides are nested: each reaches beyond all that the smaller ones span. A stride that ends within
+ * places that are all taken puts two elements in one. Between the two lie strides that interleave and may share nothing; no layout in use has
+ * them, so they are UNSUPPORTED. */
 static attune_status check_disjoint(const tensor_shape *tensor)
 {
     int order[ATTUNE_RANK], count = 0;
@@ -226,20 +214,20 @@ static attune_status check_disjoint(const tensor_shape *tensor)
             order[at] = order[at - 1];
         order[at] = i;
     }
-    int64_t span = 1;
+    int64_t
+        span = 1,
+        taken =
+            1; /* of the smaller strides; how many places from the first on hold an element each */
     for (int i = 0; i < count; i++) {
         const int64_t size = tensor->sizes[order[i]], stride = tensor->strides[order[i]];
-        if (stride < span) {
-            bool proven = stride == 0;
-            for (int j = 0; j < i; j++)
-                proven |= collide(size, stride, tensor->sizes[order[j]], tensor->strides[order[j]]);
-            return attune_fail(
-                proven ? ATTUNE_INVALID_ARGUMENT : ATTUNE_UNSUPPORTED,
-                "%s_strides[%s] is %" PRId64 " and %s; at least %" PRId64
-                ", the span of the smaller strides, is accepted",
-                tensor->name, dimension_names[order[i]], stride,
-                proven ? "puts two elements in one place" : "interleaves the elements", span);
-        }
+        if (stride < span)
+            return attune_fail(stride < taken ? ATTUNE_INVALID_ARGUMENT : ATTUNE_UNSUPPORTED,
+                               "%s_strides[%s] is %" PRId64
+                               " and %s two elements in one place; at least %" PRId64
+                               ", the span of the smaller strides, is accepted",
+                               tensor->name, dimension_names[order[i]], stride,
+                               stride < taken ? "puts" : "may put", span);
+        if (stride == taken) taken *= size;
         span += (size - 1) * stride;
     }
     return ATTUNE_OK;

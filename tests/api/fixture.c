@@ -88,12 +88,14 @@ void fixture_judge(attune_context *context, const fixture *f)
     attune_metrics metrics;
     assert_ok(attune_plan_create(context, &f->problem, NULL, &plan));
     assert_ok(attune_plan_arithmetic(plan, &arithmetic));
-    assert_ok(attune_reference_create(&f->problem, t->q.handle, t->k.handle, t->v.handle, &reference));
-    assert_ok(attune_judge(reference, &arithmetic, t->o.handle, f->problem.return_lse != 0 ? t->lse.handle : NULL,
-                           &metrics));
+    assert_ok(
+        attune_reference_create(&f->problem, t->q.handle, t->k.handle, t->v.handle, &reference));
+    assert_ok(attune_judge(reference, &arithmetic, t->o.handle,
+                           f->problem.return_lse != 0 ? t->lse.handle : NULL, &metrics));
     if (metrics.verdict == ATTUNE_VERDICT_FAIL)
-        fail_msg("error is %g bounds at (%d, %d, %d, %d)", metrics.bound_ratio, (int)metrics.worst[0],
-                 (int)metrics.worst[1], (int)metrics.worst[2], (int)metrics.worst[3]);
+        fail_msg("error is %g bounds at (%d, %d, %d, %d)", metrics.bound_ratio,
+                 (int)metrics.worst[0], (int)metrics.worst[1], (int)metrics.worst[2],
+                 (int)metrics.worst[3]);
     attune_reference_destroy(reference);
     attune_plan_destroy(plan);
 }

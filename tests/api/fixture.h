@@ -15,7 +15,8 @@
 
 typedef struct fixture {
     attune_problem problem;
-    attune_forward_tensors tensors; /* host memory; q, k and v are filled, o and lse hold NaN everywhere */
+    attune_forward_tensors
+        tensors; /* host memory; q, k and v are filled, o and lse hold NaN everywhere */
     size_t o_bytes, lse_bytes;
 } fixture;
 

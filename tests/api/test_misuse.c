@@ -81,17 +81,21 @@ static void null_is_refused_by_name(void **user)
     assert_fails(attune_forward(s->context, NULL, &s->f.tensors, NULL), bad, "problem is NULL");
     assert_fails(attune_forward(s->context, &s->problem, NULL, NULL), bad, "tensors is NULL");
     assert_fails(attune_forward_workspace_size(NULL, &s->problem, &bytes), bad, "context is NULL");
-    assert_fails(attune_forward_workspace_size(s->context, &s->problem, NULL), bad, "bytes is NULL");
+    assert_fails(attune_forward_workspace_size(s->context, &s->problem, NULL), bad,
+                 "bytes is NULL");
     assert_fails(attune_kernels_visit(NULL, NULL, NULL, NULL), bad, "context is NULL");
     assert_fails(attune_kernels_visit(s->context, NULL, NULL, NULL), bad, "visitor is NULL");
     assert_fails(attune_buffer_alloc(NULL, 1, &buffer), bad, "context is NULL");
     assert_fails(attune_buffer_alloc(s->context, 1, NULL), bad, "buffer is NULL");
     assert_fails(attune_buffer_write(NULL, s->f.tensors.q, &byte, 1, NULL), bad, "context is NULL");
-    assert_fails(attune_buffer_write(s->context, s->f.tensors.q, NULL, 1, NULL), bad, "from is NULL");
-    assert_fails(attune_buffer_write(s->context, (attune_buffer){.handle = NULL}, &byte, 1, NULL), bad, "handle is NULL");
+    assert_fails(attune_buffer_write(s->context, s->f.tensors.q, NULL, 1, NULL), bad,
+                 "from is NULL");
+    assert_fails(attune_buffer_write(s->context, (attune_buffer){.handle = NULL}, &byte, 1, NULL),
+                 bad, "handle is NULL");
     assert_fails(attune_buffer_read(NULL, s->f.tensors.q, &byte, 1, NULL), bad, "context is NULL");
     assert_fails(attune_buffer_read(s->context, s->f.tensors.q, NULL, 1, NULL), bad, "to is NULL");
-    assert_fails(attune_buffer_read(s->context, (attune_buffer){.handle = NULL}, &byte, 1, NULL), bad, "handle is NULL");
+    assert_fails(attune_buffer_read(s->context, (attune_buffer){.handle = NULL}, &byte, 1, NULL),
+                 bad, "handle is NULL");
     assert_fails(attune_synchronize(NULL, NULL), bad, "context is NULL");
 
     assert_ok(attune_buffer_write(s->context, (attune_buffer){.handle = NULL}, NULL, 0, NULL));
@@ -126,19 +130,22 @@ static void struct_size_is_checked(void **user)
 
     attune_forward_tensors tensors = s->f.tensors;
     tensors.struct_size = 8;
-    assert_fails(attune_plan_run(s->plan, &tensors, NULL), bad, "attune_forward_tensors.struct_size is 8");
+    assert_fails(attune_plan_run(s->plan, &tensors, NULL), bad,
+                 "attune_forward_tensors.struct_size is 8");
 
     attune_plan_options plan_options;
     attune_plan_options_init(&plan_options);
     plan_options.struct_size = 0;
     attune_plan *plan;
-    assert_fails(attune_plan_create(s->context, &s->problem, &plan_options, &plan), bad, "attune_plan_options");
+    assert_fails(attune_plan_create(s->context, &s->problem, &plan_options, &plan), bad,
+                 "attune_plan_options");
 
     attune_context_options context_options;
     attune_context_options_init(&context_options);
     context_options.struct_size = 1;
     attune_context *context;
-    assert_fails(attune_context_open("cpu", &context_options, &context), bad, "attune_context_options");
+    assert_fails(attune_context_open("cpu", &context_options, &context), bad,
+                 "attune_context_options");
     assert_null(context);
     attune_context_options_init(&context_options);
     context_options.threads = -2;
@@ -153,13 +160,17 @@ static void buffers_are_checked(void **user)
         const char *name;
         size_t offset_in_tensors, misaligned;
     } buffers[] = {
-        {"q", offsetof(attune_forward_tensors, q), 2},     {"k", offsetof(attune_forward_tensors, k), 1},
-        {"v", offsetof(attune_forward_tensors, v), 3},     {"o", offsetof(attune_forward_tensors, o), 2},
-        {"lse", offsetof(attune_forward_tensors, lse), 2}, {"workspace", offsetof(attune_forward_tensors, workspace), 4},
+        {"q", offsetof(attune_forward_tensors, q), 2},
+        {"k", offsetof(attune_forward_tensors, k), 1},
+        {"v", offsetof(attune_forward_tensors, v), 3},
+        {"o", offsetof(attune_forward_tensors, o), 2},
+        {"lse", offsetof(attune_forward_tensors, lse), 2},
+        {"workspace", offsetof(attune_forward_tensors, workspace), 4},
     };
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
         attune_forward_tensors tensors = s->f.tensors;
-        attune_buffer *const buffer = (attune_buffer *)((char *)&tensors + buffers[i].offset_in_tensors);
+        attune_buffer *const buffer =
+            (attune_buffer *)((char *)&tensors + buffers[i].offset_in_tensors);
         void *const handle = buffer->handle;
         char part[64];
 
@@ -169,7 +180,8 @@ static void buffers_are_checked(void **user)
 
         buffer->handle = handle;
         buffer->offset = buffers[i].misaligned;
-        snprintf(part, sizeof part, "%s.offset is %zu; a multiple of ", buffers[i].name, buffers[i].misaligned);
+        snprintf(part, sizeof part, "%s.offset is %zu; a multiple of ", buffers[i].name,
+                 buffers[i].misaligned);
         assert_fails(attune_plan_run(s->plan, &tensors, NULL), bad, part);
 
         buffer->offset = SIZE_MAX - 63;
@@ -189,8 +201,10 @@ static void cpu_has_no_streams(void **user)
     char byte = 0;
     assert_fails(attune_plan_run(s->plan, &s->f.tensors, &stream), bad, "NULL is accepted");
     assert_fails(attune_synchronize(s->context, &stream), bad, "NULL is accepted");
-    assert_fails(attune_buffer_write(s->context, s->f.tensors.o, &byte, 1, &stream), bad, "NULL is accepted");
-    assert_fails(attune_buffer_read(s->context, s->f.tensors.o, &byte, 1, &stream), bad, "NULL is accepted");
+    assert_fails(attune_buffer_write(s->context, s->f.tensors.o, &byte, 1, &stream), bad,
+                 "NULL is accepted");
+    assert_fails(attune_buffer_read(s->context, s->f.tensors.o, &byte, 1, &stream), bad,
+                 "NULL is accepted");
     assert_ok(attune_synchronize(s->context, NULL));
 }
 
@@ -210,13 +224,16 @@ static void devices_are_found_by_name(void **user)
 
     const char *const names[] = {"cpu", "CPU", "cpu:", "Cpu:X86", NULL};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (names[i] != NULL && strstr(names[i], "X86") != NULL && strstr(info.platform, "x86") == NULL) continue;
+        if (names[i] != NULL && strstr(names[i], "X86") != NULL &&
+            strstr(info.platform, "x86") == NULL)
+            continue;
         unsetenv("ATTUNE_DEVICE");
         assert_ok(attune_context_open(names[i], NULL, &context));
         attune_context_close(context);
     }
     setenv("ATTUNE_DEVICE", "cpu:no such part", 1);
-    assert_fails(attune_context_open(NULL, NULL, &context), ATTUNE_NO_DEVICE, "\"cpu:no such part\" matches none of cpu");
+    assert_fails(attune_context_open(NULL, NULL, &context), ATTUNE_NO_DEVICE,
+                 "\"cpu:no such part\" matches none of cpu");
     assert_ok(attune_context_open("cpu", NULL, &context));
     attune_context_close(context);
     setenv("ATTUNE_DEVICE", "", 1);
@@ -224,7 +241,8 @@ static void devices_are_found_by_name(void **user)
     attune_context_close(context);
     unsetenv("ATTUNE_DEVICE");
 
-    assert_fails(attune_context_open("abacus:0", NULL, &context), ATTUNE_NO_DEVICE, "no such backend; there are cpu");
+    assert_fails(attune_context_open("abacus:0", NULL, &context), ATTUNE_NO_DEVICE,
+                 "no such backend; there are cpu");
     assert_null(context);
     assert_fails(attune_context_open("", NULL, &context), ATTUNE_NO_DEVICE, "no such backend");
 }
@@ -233,9 +251,11 @@ static void too_much_memory_is_a_status(void **user)
 {
     state *const s = *user;
     attune_buffer buffer;
-    assert_fails(attune_buffer_alloc(s->context, SIZE_MAX, &buffer), ATTUNE_OUT_OF_MEMORY, "no memory for");
+    assert_fails(attune_buffer_alloc(s->context, SIZE_MAX, &buffer), ATTUNE_OUT_OF_MEMORY,
+                 "no memory for");
     assert_null(buffer.handle);
-    assert_fails(attune_buffer_alloc(s->context, SIZE_MAX / 2, &buffer), ATTUNE_OUT_OF_MEMORY, "no memory for");
+    assert_fails(attune_buffer_alloc(s->context, SIZE_MAX / 2, &buffer), ATTUNE_OUT_OF_MEMORY,
+                 "no memory for");
     assert_ok(attune_buffer_alloc(s->context, 0, &buffer));
     assert_non_null(buffer.handle);
     assert_int_equal((uintptr_t)buffer.handle % 64, 0);
@@ -276,7 +296,8 @@ static void kernels_are_visited_best_first(void **user)
     assert_string_equal(judged.first, attune_plan_kernel(s->plan));
     attune_problem invalid = s->problem;
     invalid.batch = -1;
-    assert_fails(attune_kernels_visit(s->context, &invalid, count_kernel, &all), ATTUNE_INVALID_ARGUMENT, "batch is -1");
+    assert_fails(attune_kernels_visit(s->context, &invalid, count_kernel, &all),
+                 ATTUNE_INVALID_ARGUMENT, "batch is -1");
 }
 
 static void a_kernel_can_be_pinned(void **user)
@@ -299,8 +320,10 @@ static void a_kernel_can_be_pinned(void **user)
     setenv("ATTUNE_KERNEL", "no-such-*", 1);
     attune_context *const pinned = open_cpu(NULL);
     unsetenv("ATTUNE_KERNEL");
-    assert_fails(attune_plan_create(pinned, &s->problem, NULL, &plan), ATTUNE_UNSUPPORTED, "no-such-*");
-    assert_fails(attune_forward(pinned, &s->problem, &s->f.tensors, NULL), ATTUNE_UNSUPPORTED, "no-such-*");
+    assert_fails(attune_plan_create(pinned, &s->problem, NULL, &plan), ATTUNE_UNSUPPORTED,
+                 "no-such-*");
+    assert_fails(attune_forward(pinned, &s->problem, &s->f.tensors, NULL), ATTUNE_UNSUPPORTED,
+                 "no-such-*");
     options.kernel = "*";
     assert_ok(attune_plan_create(pinned, &s->problem, &options, &plan));
     attune_plan_destroy(plan);

@@ -117,12 +117,16 @@ static void output_elements_share_no_place(void **user)
 {
     (void)user;
     const attune_status ok = ATTUNE_OK, bad = ATTUNE_INVALID_ARGUMENT, beyond = ATTUNE_UNSUPPORTED;
-    CHECK_MEMBER(o_strides[ATTUNE_BATCH], 0, bad, "o_strides[batch] is 0 and puts two elements in one place");
+    CHECK_MEMBER(o_strides[ATTUNE_BATCH], 0, bad,
+                 "o_strides[batch] is 0 and puts two elements in one place");
     CHECK_MEMBER(o_strides[ATTUNE_HEAD], 0, bad, "o_strides[head] is 0");
-    CHECK_MEMBER(o_strides[ATTUNE_HEAD], 47, bad, "o_strides[head] is 47 and puts two elements in one place");
+    CHECK_MEMBER(o_strides[ATTUNE_HEAD], 47, bad,
+                 "o_strides[head] is 47 and puts two elements in one place");
     CHECK_MEMBER(o_strides[ATTUNE_SEQ], 48, bad, "puts two elements in one place");
-    CHECK_MEMBER(o_strides[ATTUNE_SEQ], 6 * 48 - 1, bad, "o_strides[seq] is 287 and puts two elements");
-    CHECK_MEMBER(o_strides[ATTUNE_SEQ], 6 * 48 + 1, beyond, "o_strides[batch] is 2880 and may put two elements");
+    CHECK_MEMBER(o_strides[ATTUNE_SEQ], 6 * 48 - 1, bad,
+                 "o_strides[seq] is 287 and puts two elements");
+    CHECK_MEMBER(o_strides[ATTUNE_SEQ], 6 * 48 + 1, beyond,
+                 "o_strides[batch] is 2880 and may put two elements");
     CHECK_MEMBER(o_strides[ATTUNE_BATCH], 10 * 6 * 48 + 1, ok, "");
 
     /* Sequence outside batch, and heads outside both: any order will do. */
@@ -186,13 +190,14 @@ static void random_problems_come_back(void **user)
     for (int i = 0; i < 20000; i++) {
         const int64_t heads_kv = pick(1, 9);
         attune_problem p;
-        attune_problem_init(&p, (attune_dtype)pick(0, 2), pick(0, 5), heads_kv * pick(1, 9), heads_kv, pick(0, INT32_MAX),
-                            pick(0, 99), pick(1, 256), pick(1, 256));
+        attune_problem_init(&p, (attune_dtype)pick(0, 2), pick(0, 5), heads_kv * pick(1, 9),
+                            heads_kv, pick(0, INT32_MAX), pick(0, 99), pick(1, 256), pick(1, 256));
         if (pick(0, 1)) p.head_dim_v = p.head_dim;
         p.mask = (attune_mask)pick(0, 2);
         p.return_lse = (int32_t)pick(0, 1);
         attune_problem_set_layout(&p, (attune_layout)pick(0, 1));
-        if (pick(0, 1)) p.softmax_scale = ldexp((double)pick(-INT32_MAX, INT32_MAX), (int)pick(-200, 60));
+        if (pick(0, 1))
+            p.softmax_scale = ldexp((double)pick(-INT32_MAX, INT32_MAX), (int)pick(-200, 60));
         if (pick(0, 3) == 0) p.softmax_scale = (double)pick(-100, 100) / 10;
         int64_t *const strides[] = {p.q_strides, p.k_strides, p.v_strides, p.o_strides};
         for (int t = 0; t < 4; t++)
@@ -207,7 +212,8 @@ static void defaults_are_left_out(void **user)
     const char *const texts[] = {
         "op=forward,b=2,hq=8,hkv=2,sq=128,sk=1024,d=64,dtype=f16,mask=causal",
         "op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32",
-        "op=forward,b=2,hq=4,hkv=4,sq=3,sk=5,d=64,dv=32,dtype=bf16,mask=causal-top-left,scale=0.1,lse=1,layout=bhsd",
+        "op=forward,b=2,hq=4,hkv=4,sq=3,sk=5,d=64,dv=32,dtype=bf16,mask=causal-top-left,scale=0.1,"
+        "lse=1,layout=bhsd",
         "op=forward,b=2,hq=4,hkv=4,sq=3,sk=5,d=64,dtype=f32,scale=0,k_strides=0:64:0:1",
         "op=forward,b=2,hq=4,hkv=4,sq=3,sk=5,d=64,dtype=f32,scale=-1e-20",
     };
@@ -217,8 +223,8 @@ static void defaults_are_left_out(void **user)
         attune_problem_print(&problem, text, sizeof text);
         assert_string_equal(text, texts[i]);
     }
-    const attune_problem spelled =
-        parse("sk=5,sq=3,lse=0,dv=64,hq=4,layout=bshd,hkv=4,d=64,mask=none,dtype=f32,b=2,op=forward,scale=0.125");
+    const attune_problem spelled = parse("sk=5,sq=3,lse=0,dv=64,hq=4,layout=bshd,hkv=4,d=64,mask="
+                                         "none,dtype=f32,b=2,op=forward,scale=0.125");
     char text[TEXT_SIZE];
     attune_problem_print(&spelled, text, sizeof text);
     assert_string_equal(text, "op=forward,b=2,hq=4,hkv=4,sq=3,sk=5,d=64,dtype=f32");
@@ -246,7 +252,8 @@ static void legal_problems_fit_512_bytes(void **user)
 {
     (void)user;
     attune_problem p;
-    attune_problem_init(&p, ATTUNE_BF16, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX, 254, 255);
+    attune_problem_init(&p, ATTUNE_BF16, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX, 254,
+                        255);
     p.mask = ATTUNE_MASK_CAUSAL_TOP_LEFT;
     p.softmax_scale = -1.1234567890123456e-300;
     p.return_lse = 1;
@@ -273,10 +280,12 @@ static void parse_errors_name_the_key(void **user)
         {"op=forward,b= 1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32", "b= 1"},
         {"op=forward,b=+1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32", "b=+1"},
         {"op=forward,b=,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32", "b=; an integer"},
-        {"op=forward,b=9223372036854775808,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32", "b=9223372036854775808"},
+        {"op=forward,b=9223372036854775808,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32",
+         "b=9223372036854775808"},
         {"op=forward,b=1,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32", "\"b\" is given twice"},
         {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f64", "dtype=f64; f32, f16 or bf16"},
-        {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,mask=diagonal", "mask=diagonal; none, causal or"},
+        {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,mask=diagonal",
+         "mask=diagonal; none, causal or"},
         {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,scale=inf", "scale=inf"},
         {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,scale=nan", "scale=nan"},
         {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,scale=0x1p3", "scale=0x1p3"},
@@ -285,8 +294,10 @@ static void parse_errors_name_the_key(void **user)
         {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,scale=e", "scale=e"},
         {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,lse=yes", "lse=yes; 0 or 1"},
         {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,layout=dshb", "layout=dshb"},
-        {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,q_strides=1:2:3", "q_strides=1:2:3; batch:seq:head:dim"},
-        {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,o_strides=1:2:3:4:5", "o_strides=1:2:3:4:5"},
+        {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,q_strides=1:2:3",
+         "q_strides=1:2:3; batch:seq:head:dim"},
+        {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,o_strides=1:2:3:4:5",
+         "o_strides=1:2:3:4:5"},
         {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,colour=red", "unknown key \"colour\""},
         {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,causal", "\"causal\" is no key=value"},
         {"op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,", "\"\" is no key=value"},
@@ -297,7 +308,8 @@ static void parse_errors_name_the_key(void **user)
         attune_problem problem, untouched;
         memset(&problem, 0x5a, sizeof problem);
         memset(&untouched, 0x5a, sizeof untouched);
-        assert_fails(attune_problem_parse(cases[i].text, &problem), ATTUNE_INVALID_ARGUMENT, cases[i].part);
+        assert_fails(attune_problem_parse(cases[i].text, &problem), ATTUNE_INVALID_ARGUMENT,
+                     cases[i].part);
         assert_memory_equal(&problem, &untouched, sizeof problem);
     }
 }
@@ -306,14 +318,17 @@ static void parse_errors_name_the_key(void **user)
 static void scale_is_spelled_in_no_locale(void **user)
 {
     (void)user;
-    const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "it_IT.UTF-8", "de_DE"};
+    const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "it_IT.UTF-8",
+                                 "de_DE"};
     const char *set = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && set == NULL; i++) set = setlocale(LC_NUMERIC, names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && set == NULL; i++)
+        set = setlocale(LC_NUMERIC, names[i]);
     if (set == NULL) {
         print_message("no locale with a decimal comma is installed\n");
         skip();
     }
-    const attune_problem problem = parse("op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,scale=0.75");
+    const attune_problem problem =
+        parse("op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32,scale=0.75");
     char text[TEXT_SIZE], number[16];
     attune_problem_print(&problem, text, sizeof text);
     snprintf(number, sizeof number, "%g", 0.75);

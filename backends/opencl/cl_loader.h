@@ -22,6 +22,7 @@ typedef struct cl_event_object *cl_event;
 
 enum {
     CL_PLATFORM_NAME = 0x0902,
+    CL_PLATFORM_ICD_SUFFIX_KHR = 0x0920, /* extension cl_khr_icd */
 
     CL_DEVICE_TYPE = 0x1000,
     CL_DEVICE_MAX_COMPUTE_UNITS = 0x1002,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static struct {
     pthread_once_t once;
@@ -96,6 +97,22 @@ static void find_features(cl_device_id id, attune_device_caps *caps)
     if (device_number(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0) add_feature(caps, "fp64");
 }
 
+/* The platform's name, and the short name that its extensions end in where the name does not hold it: PoCL calls itself "Portable
+ * Computing Language" and has the suffix "POCL", by which users know it. */
+static void name_platform(cl_platform_id platform, char *text, size_t size)
+{
+    char name[128] = "", suffix[32] = "";
+    opencl.GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
+    opencl.GetPlatformInfo(platform, CL_PLATFORM_ICD_SUFFIX_KHR, sizeof suffix - 1, suffix, NULL);
+    const size_t length = strlen(suffix);
+    const char *at = name;
+    while (*at != '\0' && strncasecmp(at, suffix, length) != 0) at++;
+    if (length > 0 && *at == '\0')
+        snprintf(text, size, "%s (%s)", name, suffix);
+    else
+        snprintf(text, size, "%s", name);
+}
+
 static void describe(cl_platform_id platform, cl_device_id id, int index, opencl_entry *entry)
 {
     const cl_ulong threads = device_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
@@ -117,12 +134,11 @@ static void describe(cl_platform_id platform, cl_device_id id, int index, opencl
              device_number(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU ? "cpu" : "gpu");
     device_text(id, CL_DEVICE_NAME, caps->info.name, sizeof caps->info.name);
     device_text(id, CL_DRIVER_VERSION, caps->info.driver, sizeof caps->info.driver);
-    opencl.GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof caps->info.platform - 1,
-                           caps->info.platform, NULL);
+    name_platform(platform, caps->info.platform, sizeof caps->info.platform);
     /* rusticl of Mesa 22.3 runs work-groups of 1,024 and reports 32 for every kernel, counts local memory twice, and its profiling
      * times enclose the submission only. */
-    entry->misreports =
-        strcmp(caps->info.platform, "rusticl") == 0 && strncmp(caps->info.driver, "22.", 3) == 0;
+    entry->misreports = strncmp(caps->info.platform, "rusticl", 7) == 0 &&
+                        strncmp(caps->info.driver, "22.", 3) == 0;
     find_features(id, caps);
     check_device(id, caps);
 }

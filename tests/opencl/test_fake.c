@@ -51,7 +51,7 @@ static void caps_say_what_the_driver_says(void **state)
     backend->caps(FAKE_GPU, &caps);
     assert_string_equal(caps.info.id, "opencl:0");
     assert_string_equal(caps.info.backend, "opencl");
-    assert_string_equal(caps.info.platform, "Fake platform");
+    assert_string_equal(caps.info.platform, "Fake platform (FKE)");
     assert_string_equal(caps.info.name, "Fake device");
     assert_string_equal(caps.info.driver, "1.0");
     assert_string_equal(caps.info.reason, "");

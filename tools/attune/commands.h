@@ -1,0 +1,13 @@
+/* The subcommands: each takes its parsed options and returns the exit status. */
+#ifndef ATTUNE_COMMAND_COMMANDS_H
+#define ATTUNE_COMMAND_COMMANDS_H
+
+#include "options.h"
+
+int command_devices(const options *o);
+int command_kernels(const options *o);
+int command_run(const options *o);
+int command_compare(const options *o);
+int command_bench(const options *o);
+
+#endif

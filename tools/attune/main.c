@@ -1,0 +1,102 @@
+/* attune: devices, kernels, run, compare, bench. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "fail.h"
+
+typedef struct command_row {
+    const char *name, *summary, *usage;
+    int (*run)(const options *o);
+} command_row;
+
+static const command_row commands[] = {
+    {"devices", "the devices of this machine, and why a backend has none", "[--json]",
+     command_devices},
+    {"kernels", "the kernels of a device in order of preference",
+     "[--device ID] [--problem P] [--kernel GLOB] [--why] [--json]\n"
+     "  --problem P   judge each kernel for this problem\n"
+     "  --why         list those that cannot run too, with the reason",
+     command_kernels},
+    {"run", "attention of NumPy files",
+     "--q Q.npy --k K.npy --v V.npy --out O.npy [--lse L.npy]\n"
+     "  [--layout bshd|bhsd] [--dtype f32|f16|bf16] [--mask none|causal|causal-top-left] [--scale "
+     "X]\n"
+     "  [--device ID] [--kernel GLOB] [--threads N] [--json]\n"
+     "  Files hold float32 or float16, four dimensions in the order of --layout (default bshd: "
+     "batch, seq, head, dim).\n"
+     "  --dtype rounds to nearest even on load; bf16 results are written as float32. --lse is "
+     "float32 (batch, head, seq).",
+     command_run},
+    {"compare", "devices against the oracle, standard attention and each other",
+     "[--devices ID,ID,...] [--problem P]... [--problem-file F] [--fill NAME|all] [--seed N]\n"
+     "  [--q Q.npy --k K.npy --v V.npy [--layout L]] [--dtype T] [--mask M] [--scale X] [--kernel "
+     "GLOB] [--threads N] [--json]\n"
+     "  --devices: default is every device that can be opened. --fill: default normal.\n"
+     "  Exit status 1 when a device FAILs, when two differ by more than the sum of their bounds, "
+     "or when nothing ran.",
+     command_compare},
+    {"bench", "time, speed and share of the processor's FMA peak",
+     "--problem P [--device ID] [--kernel GLOB] [--threads N] [--fill NAME] [--seed N] [--json]\n"
+     "  The time includes packing K and V. GFLOP/s count the pairs that the mask leaves, 2 (d + "
+     "dv) operations each.",
+     command_bench},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int help(void)
+{
+    printf(
+        "attune %s: exact tiled attention on every device\n\nusage: attune COMMAND [options]\n\n",
+        attune_version());
+    for (int i = 0; i < COMMANDS; i++) printf("  %-9s %s\n", commands[i].name, commands[i].summary);
+    puts("\nattune COMMAND --help lists the options of one.\n"
+         "\n"
+         "A device is an id ('cpu', 'opencl:0') or backend and a part of a name ('opencl:pocl').\n"
+         "A problem is a string such as "
+         "op=forward,b=2,hq=8,hkv=2,sq=128,sk=1024,d=64,dtype=f16,mask=causal\n"
+         "\n"
+         "Environment: ATTUNE_DEVICE  device where none is given (default cpu)\n"
+         "             ATTUNE_KERNEL  glob that every choice of a kernel is confined to\n"
+         "             ATTUNE_VERBOSE 1: one line on stderr for each call\n"
+         "\n"
+         "Exit status: 0 done and every check passed, 1 a check failed, 2 bad usage or input, 3 no "
+         "such device");
+    return EXIT_DONE;
+}
+
+static int finish(int result)
+{
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return fail(EXIT_BAD_INPUT, "standard output cannot be written");
+    return result;
+}
+
+int main(int count, char **arguments)
+{
+    if (count < 2) {
+        help();
+        return EXIT_BAD_INPUT;
+    }
+    const char *const name = arguments[1];
+    if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        return finish(help());
+    if (strcmp(name, "--version") == 0) {
+        printf("attune %s\n", attune_version());
+        return finish(EXIT_DONE);
+    }
+    for (int i = 0; i < COMMANDS; i++) {
+        const command_row *const command = &commands[i];
+        if (strcmp(name, command->name) != 0) continue;
+        options o;
+        int result = options_parse(count - 2, arguments + 2, name, command->usage, &o);
+        if (result == EXIT_DONE && o.help)
+            printf("attune %s: %s\n\nusage: attune %s %s\n", name, command->summary, name,
+                   command->usage);
+        else if (result == EXIT_DONE)
+            result = command->run(&o);
+        options_free(&o);
+        return finish(result);
+    }
+    return fail(EXIT_BAD_INPUT, "no command '%s' (attune help lists them)", name);
+}

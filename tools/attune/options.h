@@ -1,0 +1,33 @@
+/* The options of all subcommands, parsed by one table. */
+#ifndef ATTUNE_COMMAND_OPTIONS_H
+#define ATTUNE_COMMAND_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "attune/attune.h"
+
+enum { MAX_PROBLEMS = 4096 };
+
+typedef struct options {
+    bool json, why, help, has_scale, has_seed, has_dtype, verbose;
+    const char *q, *k, *v, *out, *lse;
+    const char *device, *devices, *kernel, *layout, *fill;
+    const char *problem_file;
+    const char **problems; /* of --problem and --problem-file, in their order */
+    int problem_count;
+    attune_dtype dtype;
+    attune_mask mask;
+    bool has_mask;
+    double scale;
+    unsigned long long seed;
+    int threads;
+    char *file_text; /* owner of the strings of --problem-file */
+} options;
+
+/* Parses what follows the subcommand. `accepted`: the options that it knows, "--json --device …", as its help prints them. 0, or EXIT_BAD_INPUT
+ * after one sentence. */
+int options_parse(int count, char **arguments, const char *command, const char *accepted,
+                  options *options);
+void options_free(options *options);
+
+#endif

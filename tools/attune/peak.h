@@ -1,0 +1,8 @@
+/* What the processor can do at most: fused multiply-adds in registers only. */
+#ifndef ATTUNE_COMMAND_PEAK_H
+#define ATTUNE_COMMAND_PEAK_H
+
+/* GFLOP/s in fp32 of `threads` threads at once with the widest FMA of this processor, 0 where it has none that we know. Takes about 30 ms. */
+double peak_fma_gflops(int threads);
+
+#endif

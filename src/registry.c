@@ -9,63 +9,78 @@
 #include <string.h>
 #include <strings.h>
 
-static const attune_backend *const backends[] = {
-    &attune_backend_cpu,
+/* ---- the lists, one a backend ---- */
+
+/* Made when first asked for, then as it is for good: who only opens "cpu" never starts an OpenCL runtime. */
+typedef struct device_list {
+    const attune_backend *backend;
+    bool made;
+    int count; /* 0 before, and where there is no memory */
+    registry_entry *entries;
+} device_list;
+
+static device_list lists[] = {
+    {.backend = &attune_backend_cpu},
 #ifdef ATTUNE_WITH_OPENCL
-    &attune_backend_opencl,
+    {.backend = &attune_backend_opencl},
 #endif
 };
 
-enum { BACKEND_COUNT = sizeof backends / sizeof backends[0] };
+enum { BACKEND_COUNT = sizeof lists / sizeof lists[0] };
 
-/* ---- the list ---- */
+static pthread_mutex_t lists_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static pthread_once_t listed = PTHREAD_ONCE_INIT;
-static registry_entry *entries;
-static int entry_count;
-
-/* Without memory the list stays empty. */
-static void list_devices(void)
+static void make_list(device_list *list)
 {
-    int counts[BACKEND_COUNT], total = 0;
-    char reasons[BACKEND_COUNT][256] = {{0}};
-    for (int b = 0; b < BACKEND_COUNT; b++) {
-        counts[b] = backends[b]->count(reasons[b]);
-        total += counts[b] > 0 ? counts[b] : 1;
+    const attune_backend *const backend = list->backend;
+    char reason[sizeof list->entries->caps.info.reason] = "";
+    const int devices = backend->count(reason);
+    list->entries = calloc(devices > 0 ? (size_t)devices : 1, sizeof *list->entries);
+    if (list->entries == NULL) return;
+
+    list->count = devices > 0 ? devices : 1;
+    for (int i = 0; i < list->count; i++) {
+        list->entries[i] = (registry_entry){.backend = backend, .index = i};
+        if (devices > 0) backend->caps(i, &list->entries[i].caps);
     }
-    entries = calloc((size_t)total, sizeof *entries);
-    if (entries == NULL) return;
-    for (int b = 0; b < BACKEND_COUNT; b++) {
-        for (int i = 0; i < counts[b]; i++) {
-            registry_entry *const entry = &entries[entry_count++];
-            *entry = (registry_entry){.backend = backends[b], .index = i};
-            backends[b]->caps(i, &entry->caps);
-        }
-        if (counts[b] > 0) continue;
-        registry_entry *const entry = &entries[entry_count++];
-        *entry = (registry_entry){.backend = backends[b], .index = -1};
-        attune_device_info *const info = &entry->caps.info;
-        snprintf(info->id, sizeof info->id, "%s", backends[b]->name);
-        snprintf(info->backend, sizeof info->backend, "%s", backends[b]->name);
-        memcpy(info->reason, reasons[b], sizeof info->reason);
-    }
+    if (devices > 0) return;
+    attune_device_info *const info = &list->entries[0].caps.info;
+    snprintf(info->id, sizeof info->id, "%s", backend->name);
+    snprintf(info->backend, sizeof info->backend, "%s", backend->name);
+    memcpy(info->reason, reason, sizeof info->reason);
+}
+
+static const device_list *devices_of(int backend)
+{
+    device_list *const list = &lists[backend];
+    pthread_mutex_lock(&lists_lock);
+    if (!list->made) make_list(list);
+    list->made = true;
+    pthread_mutex_unlock(&lists_lock);
+    return list;
 }
 
 int attune_device_count(void)
 {
-    pthread_once(&listed, list_devices);
-    return entry_count;
+    int count = 0;
+    for (int b = 0; b < BACKEND_COUNT; b++) count += devices_of(b)->count;
+    return count;
 }
 
 attune_status attune_device_get(int index, attune_device_info *info)
 {
     RETURN_IF_NULL(info);
-    const int count = attune_device_count();
-    if (index < 0 || index >= count)
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "device index is %d; 0 to %d is accepted",
-                           index, count - 1);
-    *info = entries[index].caps.info;
-    return ATTUNE_OK;
+    int place = index;
+    for (int b = 0; b < BACKEND_COUNT && place >= 0; b++) {
+        const device_list *const list = devices_of(b);
+        if (place < list->count) {
+            *info = list->entries[place].caps.info;
+            return ATTUNE_OK;
+        }
+        place -= list->count;
+    }
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "device index is %d; 0 to %d is accepted", index,
+                       attune_device_count() - 1);
 }
 
 /* ---- names ---- */
@@ -79,86 +94,78 @@ static bool contains(const char *text, const char *part)
     return length == 0;
 }
 
-static bool platform_matches(const attune_device_info *info, const char *part)
+typedef bool device_matcher(const attune_device_info *info, const char *part);
+
+static bool id_is(const attune_device_info *info, const char *part)
+{
+    return strcasecmp(info->id, part) == 0;
+}
+static bool platform_has(const attune_device_info *info, const char *part)
 {
     return contains(info->platform, part);
 }
-static bool name_matches(const attune_device_info *info, const char *part)
+static bool name_has(const attune_device_info *info, const char *part)
 {
     return contains(info->name, part);
 }
-static bool any_matches(const attune_device_info *info, const char *part)
-{
-    (void)part;
-    return info->id[0] != '\0';
-}
 
-typedef bool device_matcher(const attune_device_info *info, const char *part);
-
-/* How many devices of a backend match; *found is the last of them, `list` names them all. */
-static int match_devices(const char *backend, device_matcher *matches, const char *part,
-                         const registry_entry **found, char list[512])
+/* How many devices match; *found is the last of them. */
+static int match(const device_list *list, device_matcher *matches, const char *part,
+                 const registry_entry **found)
 {
-    int count = 0, length = 0;
-    list[0] = '\0';
-    for (int i = 0; i < entry_count; i++) {
-        const attune_device_info *const info = &entries[i].caps.info;
-        if (strcasecmp(info->backend, backend) != 0 || !matches(info, part)) continue;
-        if (length < 512)
-            length +=
-                snprintf(list + length, 512 - (size_t)length, "%s%s (%s)", count == 0 ? "" : ", ",
-                         info->id, info->platform[0] == '\0' ? info->name : info->platform);
-        *found = &entries[i];
+    int count = 0;
+    for (int i = 0; i < list->count; i++) {
+        if (!matches(&list->entries[i].caps.info, part)) continue;
+        *found = &list->entries[i];
         count++;
     }
     return count;
 }
 
-/* The device of `backend` with `part` in its platform or, where there is none, in its name. */
-static attune_status find_by_part(const char *name, const char *backend, const char *part,
-                                  const registry_entry **found)
+/* A failure that ends with the devices among which to choose. */
+static attune_status choose_among(const device_list *list, const char *name, const char *trouble)
 {
-    char list[512];
-    int count = match_devices(backend, any_matches, part, found, list);
-    if (count == 0) {
-        char backend_list[256] = "";
-        for (int b = 0; b < BACKEND_COUNT; b++) {
-            strncat(backend_list, b == 0 ? "" : ", ",
-                    sizeof backend_list - strlen(backend_list) - 1);
-            strncat(backend_list, backends[b]->name,
-                    sizeof backend_list - strlen(backend_list) - 1);
-        }
-        return attune_fail(ATTUNE_NO_DEVICE, "device \"%s\": no such backend; there are %s", name,
-                           backend_list);
+    char text[512] = "none";
+    size_t length = 0;
+    for (int i = 0; i < list->count && length < sizeof text; i++) {
+        const attune_device_info *const info = &list->entries[i].caps.info;
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s (%s, %s)",
+                                   i == 0 ? "" : "; ", info->id, info->platform, info->name);
     }
-    if (count == 1 && (*found)->index < 0) return ATTUNE_OK;
-
-    count = match_devices(backend, platform_matches, part, found, list);
-    if (count == 0) count = match_devices(backend, name_matches, part, found, list);
-    if (count == 1) return ATTUNE_OK;
-    if (count > 1)
-        return attune_fail(ATTUNE_NO_DEVICE, "device \"%s\" may mean any of %s", name, list);
-    match_devices(backend, any_matches, part, found, list);
-    return attune_fail(ATTUNE_NO_DEVICE, "device \"%s\" matches none of %s", name, list);
+    return attune_fail(ATTUNE_NO_DEVICE, "device \"%s\" %s; there is %s", name, trouble, text);
 }
 
-static attune_status find(const char *name, const registry_entry **found)
+static attune_status find(const device_list *list, const char *name, const char *part,
+                          const registry_entry **found)
 {
-    for (int i = 0; i < attune_device_count(); i++)
-        if (strcasecmp(entries[i].caps.info.id, name) == 0) {
-            *found = &entries[i];
-            return ATTUNE_OK;
-        }
-    const size_t length = strcspn(name, ":");
-    char backend[sizeof entries->caps.info.backend];
-    snprintf(backend, sizeof backend, "%.*s", (int)length, name);
-    return find_by_part(name, backend, name[length] == ':' ? name + length + 1 : "", found);
+    if (match(list, id_is, name, found) == 1) return ATTUNE_OK;
+    if (list->count == 1 && list->entries[0].caps.info.reason[0] != '\0') {
+        *found = &list->entries[0];
+        return ATTUNE_OK;
+    }
+    int count = match(list, platform_has, part, found);
+    if (count == 0) count = match(list, name_has, part, found);
+    if (count == 1) return ATTUNE_OK;
+    return choose_among(list, name, count == 0 ? "matches no device" : "matches several devices");
 }
 
 attune_status registry_find(const char *name, const registry_entry **entry)
 {
-    RETURN_IF_FAILED(find(name, entry));
-    const attune_device_info *const info = &(*entry)->caps.info;
-    if (info->reason[0] == '\0') return ATTUNE_OK;
-    return attune_fail(ATTUNE_NO_DEVICE, "device \"%s\": %s", name, info->reason);
+    const size_t length = strcspn(name, ":");
+    char backends[64 * BACKEND_COUNT] = "";
+    for (int b = 0; b < BACKEND_COUNT; b++) {
+        const char *const backend = lists[b].backend->name;
+        if (strlen(backend) == length && strncasecmp(backend, name, length) == 0) {
+            RETURN_IF_FAILED(
+                find(devices_of(b), name, name[length] == ':' ? name + length + 1 : "", entry));
+            const char *const reason = (*entry)->caps.info.reason;
+            return reason[0] == '\0'
+                       ? ATTUNE_OK
+                       : attune_fail(ATTUNE_NO_DEVICE, "device \"%s\" cannot be opened: %s", name,
+                                     reason);
+        }
+        strcat(strcat(backends, b == 0 ? "" : ", "), backend);
+    }
+    return attune_fail(ATTUNE_NO_DEVICE, "device \"%s\": no such backend; there are %s", name,
+                       backends);
 }

@@ -1,12 +1,13 @@
-/* The backends and their devices: one list per process. */
+/* The backends and their devices: one list a backend, for the whole process. */
 #ifndef ATTUNE_REGISTRY_H
 #define ATTUNE_REGISTRY_H
 
 #include "backend.h"
 
+/* A device; of a backend without devices one entry, whose reason says why there are none. */
 typedef struct registry_entry {
     const attune_backend *backend;
-    int index; /* of the device in its backend; -1 stands for a backend without devices */
+    int index;               /* of the device in its backend */
     attune_device_caps caps; /* info.reason is "" where the device can be opened */
 } registry_entry;
 

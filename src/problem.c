@@ -263,11 +263,41 @@ static bool is_empty(const tensor_shape *tensor)
     return tensor->sizes[ATTUNE_BATCH] == 0 || tensor->sizes[ATTUNE_SEQ] == 0;
 }
 
-/* A stride along one element, or of a tensor without elements, is multiplied by nothing. */
-static void spell_strides(const tensor_shape *tensor, int64_t strides[ATTUNE_RANK])
+/* Whether the strides that matter are those of a packed tensor: a stride along one element, or of a tensor without elements, is multiplied by
+ * nothing. */
+static bool lies_in(const tensor_shape *tensor, attune_layout layout)
 {
+    int64_t packed[ATTUNE_RANK];
+    problem_packed_strides(tensor->sizes, layout, packed);
     for (int i = 0; i < ATTUNE_RANK; i++)
-        if (is_empty(tensor) || tensor->sizes[i] == 1) strides[i] = i == ATTUNE_DIM ? 1 : 0;
+        if (tensor->sizes[i] != 1 && tensor->strides[i] != packed[i] && !is_empty(tensor))
+            return false;
+    return true;
+}
+
+/* Strides that do not matter are spelled as a packed layout has them, else as 0. */
+static void spell_strides(attune_problem *problem)
+{
+    bool bshd = true, bhsd = true;
+    for (int t = 0; t < TENSOR_COUNT; t++) {
+        const tensor_shape tensor = problem_tensor(problem, t);
+        bshd &= lies_in(&tensor, ATTUNE_LAYOUT_BSHD);
+        bhsd &= lies_in(&tensor, ATTUNE_LAYOUT_BHSD);
+    }
+    if (bshd || bhsd) {
+        attune_problem_set_layout(problem, bshd ? ATTUNE_LAYOUT_BSHD : ATTUNE_LAYOUT_BHSD);
+        return;
+    }
+    int64_t *const strides[] = {problem->q_strides, problem->k_strides, problem->v_strides,
+                                problem->o_strides};
+    for (int t = 0; t < TENSOR_COUNT; t++) {
+        const tensor_shape tensor = problem_tensor(problem, t);
+        if (lies_in(&tensor, ATTUNE_LAYOUT_BSHD))
+            problem_packed_strides(tensor.sizes, ATTUNE_LAYOUT_BSHD, strides[t]);
+        else
+            for (int i = 0; i < ATTUNE_RANK; i++)
+                if (tensor.sizes[i] == 1) strides[t][i] = i == ATTUNE_DIM ? 1 : 0;
+    }
 }
 
 attune_status problem_normalise(const attune_problem *problem, attune_problem *normal)
@@ -276,17 +306,13 @@ attune_status problem_normalise(const attune_problem *problem, attune_problem *n
     RETURN_IF_FAILED(struct_copy(normal, sizeof *normal, problem, "attune_problem"));
     RETURN_IF_FAILED(check_semantics(normal));
     RETURN_IF_FAILED(check_sizes(normal));
-
-    int64_t *const strides[] = {normal->q_strides, normal->k_strides, normal->v_strides,
-                                normal->o_strides};
     for (int t = 0; t < TENSOR_COUNT; t++) {
         const tensor_shape tensor = problem_tensor(normal, t);
-        if (!is_empty(&tensor)) {
-            RETURN_IF_FAILED(check_strides(&tensor, (int64_t)attune_dtype_size(normal->dtype)));
-            if (t == TENSOR_O) RETURN_IF_FAILED(check_disjoint(&tensor));
-        }
-        spell_strides(&tensor, strides[t]);
+        if (is_empty(&tensor)) continue;
+        RETURN_IF_FAILED(check_strides(&tensor, (int64_t)attune_dtype_size(normal->dtype)));
+        if (t == TENSOR_O) RETURN_IF_FAILED(check_disjoint(&tensor));
     }
+    spell_strides(normal);
     return ATTUNE_OK;
 }
 

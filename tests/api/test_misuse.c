@@ -233,7 +233,7 @@ static void devices_are_found_by_name(void **user)
     }
     setenv("ATTUNE_DEVICE", "cpu:no such part", 1);
     assert_fails(attune_context_open(NULL, NULL, &context), ATTUNE_NO_DEVICE,
-                 "\"cpu:no such part\" matches none of cpu");
+                 "\"cpu:no such part\" matches no device; there is cpu");
     assert_ok(attune_context_open("cpu", NULL, &context));
     attune_context_close(context);
     setenv("ATTUNE_DEVICE", "", 1);

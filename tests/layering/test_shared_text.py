@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Templates that every dialect shares hold no word of a dialect, and the code generator imports little.
+
+Every rule is shown to bite by a made-up text that breaks it. (Who may #include whom: tests/api/layering.py.)
+"""
+
+import ast
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# What codegen may import beyond the standard library.
+PACKAGES = {"jinja2", "tomli"}
+
+# What only a dialect may spell: reserved names, built-in functions and types of C, OpenCL, CUDA, HIP and instruction sets.
+DIALECT_WORD = re.compile(
+    r"""\b(?: __\w+ | _mm\d*_\w+ | (?:threadIdx|blockIdx|blockDim|gridDim|warpSize)\b
+        | get_(?:local|global|group)_\w+ | barrier\s*\( | (?:float|int|uint|half|double)(?:2|3|4|8|16)\b
+        | v(?:load|store)\d* | as_\w+\s*\( | convert_\w+ | native_\w+ | v\w+q_[fsu]\d+ )""",
+    re.VERBOSE,
+)
+
+
+def import_faults(path, text, packages):
+    """Each import of a Python text that is neither the standard library, nor beside it, nor one of `packages`."""
+    beside = {file.stem for file in (ROOT / path).parent.glob("*.py")}
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "").split(".")[0])
+    known = beside | packages | set(getattr(sys, "stdlib_module_names", names))
+    return [f"{path}: may not import {name}" for name in sorted(names - known)]
+
+
+def template_faults(path, text):
+    """Each dialect word, and each decision about the dialect, in a text that every dialect shares."""
+    code = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
+    faults = [
+        f"{path}: '{word}' is a dialect's word" for word in sorted(set(DIALECT_WORD.findall(code)))
+    ]
+    if re.search(r"\{%|\{\{", code):
+        faults.append(f"{path}: the text must not depend on values; only frames do")
+    if re.search(r"^\s*#\s*include", code, re.MULTILINE):
+        faults.append(f"{path}: includes a header")
+    return faults
+
+
+def shared_templates():
+    """The templates whose text is the same in every dialect."""
+    templates = ROOT / "templates"
+    frames = {"body.j2", "kernel.j2", "kernel_table.j2"}
+    files = [path for path in templates.glob("*.j2") if path.name not in frames]
+    return sorted(files + list(templates.glob("engine/*.j2")))
+
+
+class Tree(unittest.TestCase):
+    """The tree as it is."""
+
+    def test_imports(self):
+        files = list((ROOT / "codegen").glob("*.py"))
+        self.assertGreaterEqual(len(files), 3)
+        for path in files:
+            name = str(path.relative_to(ROOT))
+            self.assertEqual(import_faults(name, path.read_text("utf-8"), PACKAGES), [])
+
+    def test_templates(self):
+        self.assertGreaterEqual(len(shared_templates()), 5)
+        for path in shared_templates():
+            name = str(path.relative_to(ROOT))
+            self.assertEqual(template_faults(name, path.read_text("utf-8")), [])
+
+    def test_algorithm(self):
+        """The algorithm knows no vectors and no work-items either: those are the engines'."""
+        text = (ROOT / "templates" / "forward.j2").read_text("utf-8")
+        code = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
+        self.assertEqual(re.findall(r"\b(?:vec\w*|THREAD\w*|LANE\w*|BARRIER|PANEL\w*)\b", code), [])
+
+
+class Bites(unittest.TestCase):
+    """Files that break the rules."""
+
+    def test_imports(self):
+        self.assertEqual(
+            len(import_faults("codegen/new.py", "import jinja2\nimport ast", {"jinja2"})), 0
+        )
+        if hasattr(sys, "stdlib_module_names"):
+            self.assertEqual(
+                len(import_faults("codegen/new.py", "from numpy import array", set())), 1
+            )
+
+    def test_templates(self):
+        for text in [
+            "x = __shfl_xor_sync(m, x, 1);",
+            "x = _mm256_add_ps(x, y);",
+            "float4 x;",
+            "int i = threadIdx.x;",
+            "barrier(CLK_LOCAL_MEM_FENCE);",
+            "x = vaddq_f32(x, y);",
+            "x = as_float(3);",
+            '{% if dialect == "hip" %}',
+            "{{ block_q }}",
+            "#include <math.h>",
+            "#ifdef __HIP__",
+        ]:
+            with self.subTest(text=text):
+                self.assertEqual(len(template_faults("templates/engine/new.j2", text)), 1)
+        self.assertEqual(template_faults("templates/engine/new.j2", "/* as float4 */ vec x;"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -6,12 +6,13 @@
  *
  *   theta_j = |scale| · n_s · u_acc · Σ_d |q_d k_jd|  +  3·2^-24 (|s_j| + |m|)  +  eps_exp         relative error of p_j
  *   B_d     = (u_out + 2^-23) |O_d|  +  Σ_j P_j theta_j |v_jd - O_d|  +  (u_p + n_pv · u_acc) Σ_j P_j |v_jd|
- *             +  n_pv · 2^-24 |O_d|  +  eta_p · Σ_j |v_jd| / l  +  tiny
+ *             +  n_pv · 2^-24 |O_d|  +  (eta_p + 2^-124) Σ_j |v_jd| / l  +  n_pv · 2^-149 / l  +  tiny
  *   B_LSE   = Σ_j P_j theta_j  +  n · 2^-24  +  2^-24 |LSE|                                        n visible keys
  *
- * `tiny`: half the smallest subnormal of the output type, what n_pv products below the smallest fp32 lose (n_pv · 2^-149), and
- * what weights below 2^-125 of the largest are worth, which kernels may drop (2^-125 · Σ_j |v_jd| / l). The bound is a linear combination of sums that
- * do not depend on the kernel, so one pass of the oracle serves every kernel that is judged against it.
+ * Three terms speak of underflow. `tiny` is half the smallest subnormal of the output's type: a stored output cannot be nearer. 2^-124 is
+ * what kernels may drop of a p_j that is no normal fp32 number (2^-125, against a max of up to one octave above m), 2^-149 / l what one
+ * accumulation step loses there (2^-150, l likewise). The bound is a linear combination of sums that do not depend on the kernel, so one
+ * pass of the oracle serves every kernel that is judged against it.
  * Outputs of two kernels must agree within the sum of their bounds.
  */
 #ifndef ATTUNE_NUMERICS_H
@@ -44,19 +45,24 @@ ATTUNE_API void attune_standard_arithmetic(const attune_problem *problem,
 
 /* ---- oracle ---- */
 
-/* The parts of the bound that do not depend on the kernel, for one output element (or, with v = 1 and O = 0, for one LSE). */
+/* The parts of the bound that do not depend on the kernel, for one output element (or, with v = 1 and O = 0, for one LSE). `score` is infinity
+ * where fp32 cannot hold a score, in octaves or without the scale, or Σ_j exp(s_j - m) |v_jd|: nothing is promised there and any output is
+ * accepted. */
 typedef struct attune_error_terms {
     double score; /* Σ_j P_j |scale| Σ_d |q_d k_jd| · |v_jd - O_d|   multiplies n_s · u_acc */
     double magnitude; /* Σ_j P_j (|s_j| + |m|) · |v_jd - O_d|            multiplies 3 · 2^-24 */
     double spread;    /* Σ_j P_j |v_jd - O_d|                            multiplies eps_exp */
     double
         values; /* Σ_j P_j |v_jd|                                  multiplies u_p + n_pv · u_acc */
-    double underflow; /* Σ_j |v_jd| / l                                  multiplies eta_p */
+    double
+        underflow; /* Σ_j |v_jd| / l                                  multiplies eta_p + 2^-124 */
+    double peak;   /* 1 / l, the largest P_j                          multiplies n_pv · 2^-149 */
 } attune_error_terms;
 
 /* The exact answer for a problem's inputs, packed: o[batch][seqlen_q][heads_q][head_dim_v], lse[batch][heads_q][seqlen_q]; terms
- * likewise. Read only. A row without keys has o = 0, lse = -inf and zero terms. NaN or infinity in a visible input gives what IEEE
- * arithmetic gives for the row. */
+ * likewise. Read only. A hidden key is never read. A row without keys has o = 0, lse = -inf and zero terms, and so has one whose visible
+ * scores are all -inf. NaN or infinity in a visible input gives what IEEE arithmetic gives for the row: a score of NaN or +inf makes it NaN, a
+ * score of -inf gives its key P = 0, and P = 0 times a visible NaN or infinity is NaN. */
 typedef struct attune_reference {
     attune_problem problem;
     double *o;
@@ -96,7 +102,8 @@ ATTUNE_API attune_status attune_standard_forward(const attune_problem *problem, 
 
 #define ATTUNE_VERDICTS(X)                                                                         \
     X(PASS, "every element within its bound")                                                      \
-    X(MARGINAL, "within, but some error is above 0.8 of its bound")                                \
+    X(MARGINAL, "within, but an error takes more than 0.8 of what its bound leaves beyond "        \
+                "rounding the output")                                                             \
     X(FAIL, "some element beyond its bound, not written, or NaN where it must not be")             \
     X(MISTRUSTED,                                                                                  \
       "within, but so would one constant be: the output is too uniform to prove anything")         \
@@ -114,9 +121,11 @@ ATTUNE_API const char *attune_verdict_name(attune_verdict verdict);
 typedef struct attune_metrics {
     attune_verdict verdict;
     double
-        bound_ratio; /* largest |error| / bound over o; infinity where a NaN, an infinity or an unwritten element is wrong */
-    double max_abs;  /* largest |error| of o */
-    double rms_rel;  /* rms(error) / rms(O) */
+        bound_ratio; /* largest |error| / bound over o, both less half a unit in the last place: correct rounding to the stored type is 0,
+                        anything up to 1 is within the bound; infinity where a NaN or an unwritten element is wrong */
+    double
+        max_abs; /* largest |error| of o; this and the next three leave out elements that are NaN or not finite in the exact answer */
+    double rms_rel; /* rms(error) / rms(O) */
     double
         max_ulp; /* largest |error| in units in the last place of the output's type at the exact value */
     double bias;        /* mean(error) / rms(error): 0 for unbiased rounding */
@@ -128,13 +137,16 @@ typedef struct attune_metrics {
         differ; /* attune_judge_pair: elements of o and lse whose bits differ (any NaN equals any NaN); else 0 */
 } attune_metrics;
 
-/* Judges o (the problem's dtype and strides, host) and lse (packed fp32, NULL: not judged) against the exact answer. Where O is NaN, Ô must be NaN;
- * where O overflows the type, Ô must be the infinity of its sign, except within the bound of the largest finite number. */
+/* Judges o (the problem's dtype and strides, host) and lse (packed fp32, NULL: not judged) against the exact answer. An output that may be left
+ * unwritten is filled with NaN by the caller before the run. Where O is NaN, Ô must be NaN; where O is infinite, the same infinity or NaN
+ * (0 · inf, where P underflows). An infinity in Ô counts as the least number that rounds to it: where O overflows the type, Ô must be the
+ * infinity of its sign, except within the bound of the largest finite number. An lse of -inf must be -inf. */
 ATTUNE_API attune_status attune_judge(const attune_reference *reference,
                                       const attune_arithmetic *arithmetic, const void *o,
                                       const float *lse, attune_metrics *metrics);
 
-/* Judges two outputs against each other: error = a - b, bound = the sum of the bounds, relative figures against the exact answer. */
+/* Judges two outputs against each other: error = a - b, bound = the sum of the bounds, relative figures against the exact answer. Where one
+ * is NaN and the exact answer is not, they do not agree. lse is judged where both are given. */
 ATTUNE_API attune_status attune_judge_pair(const attune_reference *reference,
                                            const attune_arithmetic *arithmetic_a, const void *o_a,
                                            const float *lse_a,
@@ -153,11 +165,21 @@ ATTUNE_API attune_status attune_judge_pair(const attune_reference *reference,
             "scores break")                                                                        \
     X(tied, "several keys tie at the row max: biased rounding of P")                               \
     X(offset, "V + 5: truncating accumulation shows as bias growing with length")                  \
-    X(constant, "V = 1 gives O = 1 up to rounding: a wrong denominator shows")                     \
+    X(constant, "every key has the same V, which O must equal: a wrong denominator shows")         \
     X(lastdim, "signal only in the last head dimension: unused lanes show")                        \
     X(denormal, "denormal V and tiny P: flushing differs between vendors")                         \
     X(poison, "NaN in everything that a mask hides from every row or that padding holds")
 
+/* What each fill does beyond its line, for every type and any scale that is not 0; N(0,1) is a sum of twelve uniform numbers, within ±6.
+ *   outlier   the first element of every batch and head is an outlier too, so that small tensors have one
+ *   ramp      scores rise by 1 (1.44 octaves) every 16 keys, plus a little noise; with head_dim 1 only as finely as the type counts
+ *   needle    row i looks for the last key it sees (i mod 4 = 0), the first (2) or any (1, 3); with head_dim 1 for the largest
+ *   huge      in rows 0, 2, … every score is in [-2.1e5, -7.2e4], in rows 1, 3, … in [7.2e4, 2.1e5]; the largest one stands apart
+ *   tied      every fifth key and the last are equal, and above all others; V is N(2,1), so that a biased P is not averaged away
+ *   constant  v_jd = d + 1
+ *   denormal  V are subnormals of the problem's type, none 0; Q·8
+ *   poison    as normal; and where the last key is seen by the last row alone, it is NaN too: that row is NaN and no other
+ * Where the type cannot hold what a tiny scale asks for, scores are as large as it can. */
 typedef enum attune_fill {
 #define ATTUNE_FILL_MEMBER(name, exposes) ATTUNE_FILL_##name,
     ATTUNE_FILLS(ATTUNE_FILL_MEMBER)
@@ -171,11 +193,13 @@ ATTUNE_API const char *attune_fill_name(attune_fill fill);
 ATTUNE_API int attune_fill_find(const char *name);
 
 /* Writes the inputs of a problem into host arrays of its dtype and strides, places between strided elements included when the fill is poison
- * (NaN there). The values are a pure function of (fill, seed, tensor, index), with the same bits on every platform. */
+ * (NaN there). q, k and v may be views of one buffer. The values are a pure function of (fill, seed, tensor, index), with the same bits on
+ * every platform: no size of the problem matters but those that a fill names, and an index along a broadcast dimension counts as 0. */
 ATTUNE_API attune_status attune_fill_inputs(const attune_problem *problem, attune_fill fill,
                                             uint64_t seed, void *q, void *k, void *v);
 
-/* Elements that a tensor with the given sizes (batch, seq, head, dim) and strides spans: 1 + Σ (size - 1) · stride, 0 when a size is 0. */
+/* Elements that a tensor with the given sizes (batch, seq, head, dim) and strides spans: 1 + Σ (size - 1) · stride, 0 when a size is 0,
+ * INT64_MAX where that overflows. */
 ATTUNE_API int64_t attune_span(const int64_t sizes[ATTUNE_RANK],
                                const int64_t strides[ATTUNE_RANK]);
 

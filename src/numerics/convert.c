@@ -1,7 +1,8 @@
-/* Conversions between fp32 and the storage types, in integer arithmetic. IEEE 754-2019, 4.3.1 (ties to even) and 3.4 (encodings). */
-#include <string.h>
-
+/* Storage types, in integer arithmetic alone: no rounding mode, no flushed subnormal and no compiler option changes a bit. The loops have
+ * no branches, so compilers vectorise them. */
 #include "attune/numerics.h"
+
+#include <string.h>
 
 static uint32_t bits_of(float x)
 {
@@ -17,65 +18,81 @@ static float float_of(uint32_t bits)
     return x;
 }
 
-static uint16_t f16_of(float x)
+/* x / 2^shift to nearest, ties to even; 1 <= shift <= 31, and x + 2^shift must fit. */
+static uint32_t shift_to_nearest(uint32_t x, uint32_t shift)
 {
-    const uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-    if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and more */
-    /* a unit of f16 in units of the fp32 significand: 2^13, and 2^-24 below the smallest normal */
-    const int exponent = (int)(magnitude >> 23), shift = exponent < 113 ? 126 - exponent : 13;
-    if (shift > 24) return (uint16_t)sign;
-    const uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
-    const uint32_t whole = exponent < 113 ? significand : magnitude - (112u << 23);
-    const uint32_t half = UINT32_C(1) << (shift - 1), odd = whole >> shift & 1;
-    return (uint16_t)(sign | (whole + half - 1 + odd) >> shift);
+    const uint32_t odd = (x >> shift) & 1u;
+    return (x + (1u << (shift - 1u)) - 1u + odd) >> shift;
 }
 
-static float f32_of_f16(uint16_t h)
+static uint16_t f16_from_f32(float x)
 {
-    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31,
-                   fraction = h & 0x3ff;
-    if (exponent == 31) return float_of(sign | 0x7f800000 | fraction << 13);
-    if (exponent > 0) return float_of(sign | (exponent + 112) << 23 | fraction << 13);
-    const float magnitude = (float)fraction * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
+    enum { LEAST_NORMAL = 113, OVERFLOWS = 143 }; /* exponent fields of 2^-14 and 2^16 in f32 */
+    const uint32_t bits = bits_of(x), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+    const uint32_t exponent = magnitude >> 23;
+
+    /* A carry out of the significand goes into the exponent, up to infinity: all as it should be. */
+    const uint32_t normal = shift_to_nearest(magnitude, 13) - ((uint32_t)(LEAST_NORMAL - 1) << 10);
+    /* Subnormal f16 count units of 2^-24; f32 subnormals are far below half a unit. */
+    const uint32_t significand = (magnitude & 0x7fffffu) | 0x800000u;
+    const uint32_t below = exponent < LEAST_NORMAL ? LEAST_NORMAL - exponent : 0;
+    const uint32_t subnormal = below > 11 ? 0 : shift_to_nearest(significand, 13 + below);
+
+    uint32_t result = exponent < LEAST_NORMAL ? subnormal : normal;
+    result = exponent >= OVERFLOWS ? 0x7c00u : result;
+    result = magnitude > 0x7f800000u ? 0x7e00u | ((magnitude >> 13) & 0x3ffu) : result;
+    return (uint16_t)(sign | result);
 }
 
-static uint16_t bf16_of(float x)
+static float f32_from_f16(uint16_t half)
 {
-    const uint32_t bits = bits_of(x);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
+    const uint32_t rebias = magnitude >= 0x7c00u ? 224u << 23 : 112u << 23;
+    const uint32_t normal = (magnitude << 13) + rebias;
+    const uint32_t subnormal = bits_of((float)(int32_t)magnitude * 0x1p-24f);
+    return float_of(sign | (magnitude < 0x400u ? subnormal : normal));
+}
+
+static uint16_t bf16_from_f32(float x)
+{
+    const uint32_t bits = bits_of(x), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+    const uint32_t number = shift_to_nearest(magnitude, 16), quiet_nan = (magnitude >> 16) | 0x40u;
+    return (uint16_t)(sign | (magnitude > 0x7f800000u ? quiet_nan : number));
+}
+
+static float f32_from_bf16(uint16_t half)
+{
+    return float_of((uint32_t)half << 16);
 }
 
 void attune_convert_from_f32(attune_dtype dtype, const float *from, void *to, size_t count)
 {
-    uint16_t *const half = to;
+    uint16_t *const halves = to;
     switch (dtype) {
     case ATTUNE_F32:
-        memcpy(to, from, count * sizeof *from);
+        if (count > 0) memcpy(to, from, count * sizeof *from);
         break;
     case ATTUNE_F16:
-        for (size_t i = 0; i < count; i++) half[i] = f16_of(from[i]);
+        for (size_t i = 0; i < count; i++) halves[i] = f16_from_f32(from[i]);
         break;
     case ATTUNE_BF16:
-        for (size_t i = 0; i < count; i++) half[i] = bf16_of(from[i]);
+        for (size_t i = 0; i < count; i++) halves[i] = bf16_from_f32(from[i]);
         break;
     }
 }
 
 void attune_convert_to_f32(attune_dtype dtype, const void *from, float *to, size_t count)
 {
-    const uint16_t *const half = from;
+    const uint16_t *const halves = from;
     switch (dtype) {
     case ATTUNE_F32:
-        memcpy(to, from, count * sizeof *to);
+        if (count > 0) memcpy(to, from, count * sizeof *to);
         break;
     case ATTUNE_F16:
-        for (size_t i = 0; i < count; i++) to[i] = f32_of_f16(half[i]);
+        for (size_t i = 0; i < count; i++) to[i] = f32_from_f16(halves[i]);
         break;
     case ATTUNE_BF16:
-        for (size_t i = 0; i < count; i++) to[i] = float_of((uint32_t)half[i] << 16);
+        for (size_t i = 0; i < count; i++) to[i] = f32_from_bf16(halves[i]);
         break;
     }
 }

@@ -1,239 +1,15 @@
-/* Input fills: each element is a pure function of (fill, seed, tensor, index), computed from integer hashes and from additions,
- * multiplications and square roots that IEEE 754 rounds in one way, so that every platform gives the same bits. */
+/* Input fills: row by row, each a pure function of (fill, seed, tensor, index). Only operations that IEEE 754 rounds in one way (no
+ * library function but sqrt and ldexp), so that every platform gives the same bits. */
+#include "host_tensor.h"
+#include "random.h"
+
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "host_tensor.h"
-
 enum { TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_COUNT };
-enum { TIED_KEYS = 5 }; /* distinct keys of the fill `tied` */
 
-/* The finaliser of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014). */
-static uint64_t mixed(uint64_t x)
-{
-    x ^= x >> 30;
-    x *= UINT64_C(0xbf58476d1ce4e5b9);
-    x ^= x >> 27;
-    x *= UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
-/* A stream is one purpose within one fill, tensor and seed. */
-static uint64_t hashed(uint64_t stream, uint64_t index)
-{
-    return mixed(stream + mixed(index * UINT64_C(0x9e3779b97f4a7c15)));
-}
-
-static uint64_t stream_of(uint64_t seed, int fill, int tensor, int purpose)
-{
-    return mixed(seed * 4096 + (uint64_t)(fill * 64 + tensor * 16 + purpose) + 1);
-}
-
-/* Near N(0, 1): eight 16-bit uniforms, centred and scaled to unit variance; within ±4.9. */
-static double normal(uint64_t stream, uint64_t index)
-{
-    int64_t sum = 0;
-    for (uint64_t part = 0; part < 2; part++) {
-        const uint64_t bits = hashed(stream + part, index);
-        for (int shift = 0; shift < 64; shift += 16) sum += (int64_t)(bits >> shift & 0xffff);
-    }
-    return (double)(2 * sum - 8 * 65535) * (1.224744871391589 / 131072); /* sqrt(12 / 8) */
-}
-
-/* +1 or -1. */
-static double sign(uint64_t stream, uint64_t index)
-{
-    return hashed(stream, index) & 1 ? 1 : -1;
-}
-
-/* One element's coordinates, and the problem they belong to. */
-typedef struct element {
-    const attune_problem *problem;
-    attune_fill fill;
-    uint64_t seed;
-    int tensor;
-    int64_t sizes[ATTUNE_RANK];
-    int64_t at[ATTUNE_RANK];
-} element;
-
-static uint64_t packed_index(const element *e)
-{
-    uint64_t index = 0;
-    for (int i = 0; i < ATTUNE_RANK; i++)
-        index = index * (uint64_t)e->sizes[i] + (uint64_t)e->at[i];
-    return index;
-}
-
-static double normal_of(const element *e)
-{
-    return normal(stream_of(e->seed, ATTUNE_FILL_normal, e->tensor, 0), packed_index(e));
-}
-
-static double outlier_of(const element *e)
-{
-    const uint64_t index = packed_index(e);
-    const int is_outlier = hashed(stream_of(e->seed, e->fill, e->tensor, 1), index) % 1000 == 0;
-    const double large = normal(stream_of(e->seed, e->fill, e->tensor, 2), index);
-    return normal_of(e) + (is_outlier ? 10 * large : 0);
-}
-
-/* |scale|, kept where a wanted score can still be reached with inputs of every type. */
-static double usable_scale(const attune_problem *problem)
-{
-    return fmin(fmax(fabs(problem->softmax_scale), 0x1p-10), 0x1p10);
-}
-
-/* Dimension 0 carries a score that rises with the key, by two octaves every 16 keys as far as f16 can say so. */
-static double ramp_of(const element *e)
-{
-    if (e->tensor == TENSOR_V) return normal_of(e);
-    if (e->at[ATTUNE_DIM] > 0) return normal_of(e) * 0.125;
-    const double q = 8;
-    if (e->tensor == TENSOR_Q) return q;
-    const double keys = (double)e->problem->seqlen_k,
-                 rise = fmin(2 * 0.6931471805599453 / 16, 1000 / keys);
-    const double score = ((double)e->at[ATTUNE_SEQ] - keys / 2) * rise;
-    const double k = score / (q * usable_scale(e->problem));
-    return e->problem->softmax_scale < 0 ? -k : k;
-}
-
-/* Each key is a random code of ±1; each query is 8 times the code of one key that it sees. */
-static double needle_of(const element *e)
-{
-    if (e->tensor == TENSOR_V) return normal_of(e);
-    element key = *e;
-    double strength = 1;
-    if (e->tensor == TENSOR_Q) {
-        const attune_problem *const problem = e->problem;
-        const int64_t keys = host_visible_keys(problem, e->at[ATTUNE_SEQ]);
-        if (keys == 0) return normal_of(e);
-        key.sizes[ATTUNE_SEQ] = problem->seqlen_k;
-        key.sizes[ATTUNE_HEAD] = problem->heads_kv;
-        key.at[ATTUNE_HEAD] = host_key_head(problem, e->at[ATTUNE_HEAD]);
-        key.at[ATTUNE_SEQ] = 0;
-        element row = *e;
-        row.at[ATTUNE_DIM] = 0;
-        const uint64_t pick = hashed(stream_of(e->seed, e->fill, TENSOR_Q, 1), packed_index(&row));
-        key.at[ATTUNE_SEQ] = (int64_t)(pick % (uint64_t)keys);
-        strength = problem->softmax_scale < 0 ? -8 : 8;
-    }
-    return strength * sign(stream_of(e->seed, e->fill, TENSOR_K, 0), packed_index(&key));
-}
-
-/* Dimension 0 gives every score of an even row about +70,000 and every score of an odd row about -70,000; the rest decides among keys. */
-static double huge_of(const element *e)
-{
-    if (e->tensor == TENSOR_V || e->at[ATTUNE_DIM] > 0) return normal_of(e);
-    const double size = fmin(sqrt(70000 / usable_scale(e->problem)), 30000);
-    return e->tensor == TENSOR_Q && e->at[ATTUNE_SEQ] % 2 ? -size : size;
-}
-
-static double tied_of(const element *e)
-{
-    if (e->tensor != TENSOR_K) return normal_of(e);
-    element first = *e;
-    first.at[ATTUNE_SEQ] %= TIED_KEYS;
-    return normal_of(&first);
-}
-
-/* In subnormals of the type that the problem stores. */
-static double denormal_of(const element *e)
-{
-    if (e->tensor == TENSOR_Q) return 4 * normal_of(e);
-    if (e->tensor == TENSOR_K) return normal_of(e);
-    return normal_of(e) * (e->problem->dtype == ATTUNE_F16 ? 0x1p-17 : 0x1p-129);
-}
-
-static double lastdim_of(const element *e)
-{
-    return e->at[ATTUNE_DIM] == e->sizes[ATTUNE_DIM] - 1 ? 2 * normal_of(e) : 0;
-}
-
-/* NaN in keys that no row sees, and in the last key where only the last row sees it. */
-static double poison_of(const element *e)
-{
-    const attune_problem *const problem = e->problem;
-    const int64_t rows = problem->seqlen_q;
-    if (e->tensor == TENSOR_Q) return normal_of(e);
-    int64_t clean = host_visible_keys(problem, rows - 1);
-    if (rows > 1 && host_visible_keys(problem, rows - 2) == clean - 1) clean--;
-    return e->at[ATTUNE_SEQ] < clean ? normal_of(e) : NAN;
-}
-
-static double value_of(const element *e)
-{
-    switch (e->fill) {
-    case ATTUNE_FILL_outlier:
-        return outlier_of(e);
-    case ATTUNE_FILL_ramp:
-        return ramp_of(e);
-    case ATTUNE_FILL_needle:
-        return needle_of(e);
-    case ATTUNE_FILL_peaked:
-        return normal_of(e) * (e->tensor == TENSOR_Q ? 8 : 1);
-    case ATTUNE_FILL_huge:
-        return huge_of(e);
-    case ATTUNE_FILL_tied:
-        return tied_of(e);
-    case ATTUNE_FILL_offset:
-        return normal_of(e) + (e->tensor == TENSOR_V ? 5 : 0);
-    case ATTUNE_FILL_constant:
-        return e->tensor == TENSOR_V ? 1 : normal_of(e);
-    case ATTUNE_FILL_lastdim:
-        return lastdim_of(e);
-    case ATTUNE_FILL_denormal:
-        return denormal_of(e);
-    case ATTUNE_FILL_poison:
-        return poison_of(e);
-    default:
-        return normal_of(e);
-    }
-}
-
-static void fill_tensor(element *e, const int64_t strides[ATTUNE_RANK], void *tensor)
-{
-    const size_t size = attune_dtype_size(e->problem->dtype);
-    const float nan = NAN;
-    if (e->fill == ATTUNE_FILL_poison) {
-        const int64_t span = attune_span(e->sizes, strides);
-        for (int64_t i = 0; i < span; i++)
-            attune_convert_from_f32(e->problem->dtype, &nan, (char *)tensor + (size_t)i * size, 1);
-    }
-    int64_t *const at = e->at;
-    for (at[0] = 0; at[0] < e->sizes[0]; at[0]++)
-        for (at[1] = 0; at[1] < e->sizes[1]; at[1]++)
-            for (at[2] = 0; at[2] < e->sizes[2]; at[2]++) {
-                float row[MAX_HEAD_DIM];
-                for (at[3] = 0; at[3] < e->sizes[3]; at[3]++) row[at[3]] = (float)value_of(e);
-                const int64_t place = host_place(strides, at[0], at[1], at[2]);
-                attune_convert_from_f32(e->problem->dtype, row,
-                                        (char *)tensor + (size_t)place * size, (size_t)e->sizes[3]);
-            }
-}
-
-attune_status attune_fill_inputs(const attune_problem *problem, attune_fill fill, uint64_t seed,
-                                 void *q, void *k, void *v)
-{
-    const attune_status status = host_check(problem, q, k, v, "attune_fill_inputs");
-    if (status != ATTUNE_OK) return status;
-    if (!attune_fill_name(fill))
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "attune_fill_inputs: %d is no fill", (int)fill);
-
-    const attune_problem *const p = problem;
-    void *const tensor[TENSOR_COUNT] = {q, k, v};
-    const int64_t *const strides[TENSOR_COUNT] = {p->q_strides, p->k_strides, p->v_strides};
-    const int64_t sizes[TENSOR_COUNT][ATTUNE_RANK] = {
-        {p->batch, p->seqlen_q, p->heads_q, p->head_dim},
-        {p->batch, p->seqlen_k, p->heads_kv, p->head_dim},
-        {p->batch, p->seqlen_k, p->heads_kv, p->head_dim_v},
-    };
-    for (int i = 0; i < TENSOR_COUNT; i++) {
-        element e = {.problem = problem, .fill = fill, .seed = seed, .tensor = i};
-        memcpy(e.sizes, sizes[i], sizeof e.sizes);
-        if (tensor[i]) fill_tensor(&e, strides[i], tensor[i]);
-    }
-    return ATTUNE_OK;
-}
+/* ---- names ---- */
 
 static const char *const fill_names[] = {
 #define NAME(name, exposes) [ATTUNE_FILL_##name] = #name,
@@ -248,7 +24,306 @@ const char *attune_fill_name(attune_fill fill)
 
 int attune_fill_find(const char *name)
 {
-    for (int i = 0; name && i < ATTUNE_FILL_COUNT; i++)
+    for (int i = 0; name != NULL && i < ATTUNE_FILL_COUNT; i++)
         if (strcmp(name, fill_names[i]) == 0) return i;
     return -1;
+}
+
+/* ---- one row ---- */
+
+typedef struct row_index {
+    const attune_problem *problem;
+    uint64_t seed;
+    int tensor;
+    int64_t batch, seq, head;
+    int64_t width;
+} row_index;
+
+/* Random numbers of one row, for one purpose. An index along a dimension that the tensor broadcasts counts as 0: the row is one place. */
+enum { MAIN, SECOND, CHANCE };
+
+static uint64_t row_stream(const row_index *at, uint64_t purpose)
+{
+    const attune_problem *const p = at->problem;
+    const int64_t *const strides[] = {
+        [TENSOR_Q] = p->q_strides, [TENSOR_K] = p->k_strides, [TENSOR_V] = p->v_strides};
+    const int64_t index[] = {
+        [ATTUNE_BATCH] = at->batch, [ATTUNE_SEQ] = at->seq, [ATTUNE_HEAD] = at->head};
+    uint64_t stream = random_stream(at->seed, (uint64_t)at->tensor * 16 + purpose);
+    for (int i = 0; i < ATTUNE_DIM; i++)
+        stream = random_stream(stream, strides[at->tensor][i] == 0 ? 0 : (uint64_t)index[i]);
+    return stream;
+}
+
+static void normal_row(const row_index *at, float *row)
+{
+    const uint64_t stream = row_stream(at, MAIN);
+    for (int64_t d = 0; d < at->width; d++) row[d] = (float)random_normal(stream, (uint64_t)d);
+}
+
+static void scale_row(const row_index *at, float *row, double factor)
+{
+    for (int64_t d = 0; d < at->width; d++) row[d] = (float)(row[d] * factor);
+}
+
+/* The gain by which q · k = product becomes a score of `score`, as for a scale of 1 where the scale is 0. Elements of q will be up to
+ * `largest` gains: the type must hold them. */
+static double query_gain(const attune_problem *problem, double score, double product,
+                         double largest)
+{
+    const double scale = problem->softmax_scale != 0.0 ? problem->softmax_scale : 1.0;
+    const double most = (problem->dtype == ATTUNE_F16 ? 0x1p15 : 0x1p100) / largest;
+    const double gain = score / product / scale;
+    return fabs(gain) < most ? gain : copysign(most, gain);
+}
+
+/* ---- the fills ---- */
+
+/* One element in a thousand, and the first of a tensor's every batch and head. */
+static void outlier_row(const row_index *at, float *row)
+{
+    const uint64_t chance = row_stream(at, CHANCE), second = row_stream(at, SECOND);
+    normal_row(at, row);
+    for (int64_t d = 0; d < at->width; d++)
+        if (random_bits(chance, (uint64_t)d) % 1000 == 0 || (at->seq == 0 && d == 0))
+            row[d] = (float)(row[d] + 10.0 * random_normal(second, (uint64_t)d));
+}
+
+/* The score counts groups of 16 keys: group 64 h + g is the key (h, g, noise …), so that 16-bit types hold it exactly; with head_dim 1 the
+ * number itself, as finely as the type can. */
+enum { RAMP_GROUP = 16, RAMP_BASE = 64 };
+
+static void ramp_query(const row_index *at, float *row)
+{
+    const double step = query_gain(at->problem, 1.0, 1.0, RAMP_BASE);
+    normal_row(at, row);
+    scale_row(at, row, 0.05 * step / sqrt((double)at->width));
+    row[0] = (float)step;
+    if (at->width == 1) return;
+    row[0] = (float)(RAMP_BASE * step);
+    row[1] = (float)step;
+}
+
+static void ramp_key(const row_index *at, float *row)
+{
+    const int64_t group = at->seq / RAMP_GROUP;
+    normal_row(at, row);
+    row[0] = (float)group;
+    if (at->width == 1) return;
+    row[0] = (float)(group / RAMP_BASE);
+    row[1] = (float)(group % RAMP_BASE);
+}
+
+/* Keys lie on a sphere of radius sqrt(head_dim), where none is nearer to a key than itself. On a line they have to differ in length. */
+static void needle_key(const row_index *at, float *row)
+{
+    normal_row(at, row);
+    if (at->width == 1) return;
+    double squares = 0.0;
+    for (int64_t d = 0; d < at->width; d++) squares += (double)row[d] * (double)row[d];
+    if (squares > 0.0) scale_row(at, row, sqrt((double)at->width / squares));
+}
+
+/* Random points on a sphere of n dimensions come as near as keys^(-1/(n-1)), and 1 - cosine is half the square of that: the lower the
+ * dimension, the larger the scores that tell them apart. */
+static double needle_score(const attune_problem *problem)
+{
+    double score = 48.0;
+    if (problem->head_dim == 1) return score;
+    for (int64_t n = problem->seqlen_k; n > 1; n /= 2) score += 1.0;
+    int64_t octaves = 0;
+    for (int64_t n = problem->seqlen_k; n > 1; n /= 2) octaves += 2;
+    octaves /= problem->head_dim - 1;
+    return ldexp(score, (int)(octaves < 8 ? octaves : 8));
+}
+
+/* The needle of every fourth row is the last key that the row sees, of every fourth the first, of the others any. */
+static void needle_query(const row_index *at, float *row)
+{
+    const attune_problem *const p = at->problem;
+    const int64_t visible = host_visible_keys(p, at->seq);
+    normal_row(at, row);
+    if (visible == 0) return;
+    row_index key = *at;
+    key.tensor = TENSOR_K;
+    key.head = host_key_head(p, at->head);
+    key.seq = (int64_t)(random_bits(row_stream(at, CHANCE), 0) % (uint64_t)visible);
+    if (at->seq % 4 == 0) key.seq = visible - 1;
+    if (at->seq % 4 == 2) key.seq = 0;
+    needle_key(&key, row);
+    const double width = (double)p->head_dim;
+    scale_row(at, row, query_gain(p, needle_score(p), width, sqrt(width)));
+}
+
+static void peaked_query(const row_index *at, float *row)
+{
+    normal_row(at, row);
+    scale_row(at, row, 8.0);
+}
+
+/* Every score is 0.56 to 1.56 times 130,000, negative in the first row and in every other one. */
+static void huge_query(const row_index *at, float *row)
+{
+    const uint64_t stream = row_stream(at, MAIN);
+    const double sign = at->seq % 2 == 0 ? -1.0 : 1.0, key = 64.0;
+    const double gain = query_gain(at->problem, sign * 130000.0, key * (double)at->width, 1.25);
+    for (int64_t d = 0; d < at->width; d++)
+        row[d] = (float)(gain * (0.75 + 0.5 * random_uniform(stream, (uint64_t)d)));
+}
+
+static void huge_key(const row_index *at, float *row)
+{
+    const uint64_t stream = row_stream(at, MAIN);
+    for (int64_t d = 0; d < at->width; d++)
+        row[d] = (float)(64.0 * (0.75 + 0.5 * random_uniform(stream, (uint64_t)d)));
+}
+
+/* A pattern of signs, the same for every row of q and k. Where q has the pattern's signs, no key of smaller magnitudes reaches the pattern. */
+static double tied_sign(const row_index *at, int64_t d)
+{
+    return random_bits(random_stream(at->seed, 1), (uint64_t)d) % 2 == 0 ? 1.0 : -1.0;
+}
+
+static void tied_query(const row_index *at, float *row)
+{
+    const uint64_t stream = row_stream(at, MAIN);
+    const double gain = query_gain(at->problem, 6.0, (double)at->width, 1.5);
+    for (int64_t d = 0; d < at->width; d++)
+        row[d] = (float)(gain * tied_sign(at, d) * (0.5 + random_uniform(stream, (uint64_t)d)));
+}
+
+static void tied_key(const row_index *at, float *row)
+{
+    const uint64_t stream = row_stream(at, MAIN);
+    const bool tied = at->seq % 5 == 0 || at->seq == at->problem->seqlen_k - 1;
+    for (int64_t d = 0; d < at->width; d++)
+        row[d] =
+            (float)(tied_sign(at, d) * (tied ? 1.0 : 0.75 * random_uniform(stream, (uint64_t)d)));
+}
+
+static void tied_value(const row_index *at, float *row)
+{
+    normal_row(at, row);
+    for (int64_t d = 0; d < at->width; d++) row[d] += 2.0f;
+}
+
+static void offset_value(const row_index *at, float *row)
+{
+    normal_row(at, row);
+    for (int64_t d = 0; d < at->width; d++) row[d] += 5.0f;
+}
+
+static void constant_value(const row_index *at, float *row)
+{
+    for (int64_t d = 0; d < at->width; d++) row[d] = (float)(d + 1);
+}
+
+static void lastdim_row(const row_index *at, float *row)
+{
+    const uint64_t stream = row_stream(at, MAIN);
+    memset(row, 0, (size_t)at->width * sizeof *row);
+    row[at->width - 1] = (float)random_normal(stream, (uint64_t)at->width - 1);
+}
+
+static void lastdim_query(const row_index *at, float *row)
+{
+    lastdim_row(at, row);
+    scale_row(at, row, query_gain(at->problem, 2.0, 1.0, 6.0));
+}
+
+/* A multiple of the type's least subnormal, not 0. */
+static void denormal_value(const row_index *at, float *row)
+{
+    const struct {
+        int bits, exponent;
+    } subnormals[] =
+        {[ATTUNE_F32] = {23, -149}, [ATTUNE_F16] = {10, -24}, [ATTUNE_BF16] = {7, -133}},
+      type = subnormals[at->problem->dtype];
+    const uint64_t stream = row_stream(at, MAIN), count = (UINT64_C(1) << type.bits) - 1;
+    for (int64_t d = 0; d < at->width; d++) {
+        const uint64_t bits = random_bits(stream, (uint64_t)d);
+        const double magnitude = ldexp((double)(1 + (bits >> 1) % count), type.exponent);
+        row[d] = (float)(bits % 2 == 0 ? magnitude : -magnitude);
+    }
+}
+
+typedef void fill_row(const row_index *at, float *row);
+
+static fill_row *const fill_rows[ATTUNE_FILL_COUNT][TENSOR_COUNT] = {
+    [ATTUNE_FILL_normal] = {normal_row, normal_row, normal_row},
+    [ATTUNE_FILL_outlier] = {outlier_row, outlier_row, outlier_row},
+    [ATTUNE_FILL_ramp] = {ramp_query, ramp_key, normal_row},
+    [ATTUNE_FILL_needle] = {needle_query, needle_key, normal_row},
+    [ATTUNE_FILL_peaked] = {peaked_query, normal_row, normal_row},
+    [ATTUNE_FILL_huge] = {huge_query, huge_key, normal_row},
+    [ATTUNE_FILL_tied] = {tied_query, tied_key, tied_value},
+    [ATTUNE_FILL_offset] = {normal_row, normal_row, offset_value},
+    [ATTUNE_FILL_constant] = {normal_row, normal_row, constant_value},
+    [ATTUNE_FILL_lastdim] = {lastdim_query, lastdim_row, lastdim_row},
+    [ATTUNE_FILL_denormal] = {peaked_query, normal_row, denormal_value},
+    [ATTUNE_FILL_poison] = {normal_row, normal_row, normal_row},
+};
+
+/* ---- whole tensors ---- */
+
+typedef struct tensor {
+    void *data;
+    const int64_t *strides;
+    int64_t sizes[ATTUNE_RANK];
+} tensor;
+
+static void poison_span(attune_dtype dtype, const tensor *t)
+{
+    const float nan = NAN;
+    const int64_t span = attune_span(t->sizes, t->strides);
+    for (int64_t i = 0; i < span; i++) host_row_store(dtype, t->data, i, 1, &nan);
+}
+
+/* Keys that some row sees, less the last one where the last row alone sees it. */
+static int64_t clean_keys(const attune_problem *problem)
+{
+    const int64_t rows = problem->seqlen_q;
+    if (rows == 0) return 0;
+    const int64_t seen = host_visible_keys(problem, rows - 1);
+    return rows > 1 && host_visible_keys(problem, rows - 2) < seen ? seen - 1 : seen;
+}
+
+static void write_rows(const tensor *t, row_index at, fill_row *row_of, int64_t rows)
+{
+    float row[MAX_HEAD_DIM];
+    at.width = t->sizes[ATTUNE_DIM];
+    for (at.batch = 0; at.batch < t->sizes[ATTUNE_BATCH]; at.batch++)
+        for (at.seq = 0; at.seq < rows; at.seq++)
+            for (at.head = 0; at.head < t->sizes[ATTUNE_HEAD]; at.head++) {
+                row_of(&at, row);
+                host_row_store(at.problem->dtype, t->data,
+                               host_place(t->strides, at.batch, at.seq, at.head), at.width, row);
+            }
+}
+
+attune_status attune_fill_inputs(const attune_problem *problem, attune_fill fill, uint64_t seed,
+                                 void *q, void *k, void *v)
+{
+    const attune_status status = host_check(problem, q, k, v, __func__);
+    if (status != ATTUNE_OK) return status;
+    if (attune_fill_name(fill) == NULL)
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: %d is no fill; 0 to %d is accepted",
+                           __func__, (int)fill, ATTUNE_FILL_COUNT - 1);
+
+    const attune_problem *const p = problem;
+    const bool poison = fill == ATTUNE_FILL_poison;
+    const tensor tensors[TENSOR_COUNT] = {
+        [TENSOR_Q] = {q, p->q_strides, {p->batch, p->seqlen_q, p->heads_q, p->head_dim}},
+        [TENSOR_K] = {k, p->k_strides, {p->batch, p->seqlen_k, p->heads_kv, p->head_dim}},
+        [TENSOR_V] = {v, p->v_strides, {p->batch, p->seqlen_k, p->heads_kv, p->head_dim_v}},
+    };
+    /* NaN first and everywhere: the tensors may share a buffer, and keys their places. */
+    for (int i = 0; poison && i < TENSOR_COUNT; i++) poison_span(p->dtype, &tensors[i]);
+    for (int i = 0; i < TENSOR_COUNT; i++) {
+        const row_index at = {.problem = p, .seed = seed, .tensor = i};
+        const bool of_keys = i != TENSOR_Q;
+        const int64_t rows = poison && of_keys ? clean_keys(p) : tensors[i].sizes[ATTUNE_SEQ];
+        write_rows(&tensors[i], at, fill_rows[fill][i], rows);
+    }
+    return ATTUNE_OK;
 }

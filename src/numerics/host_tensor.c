@@ -1,13 +1,18 @@
 #include "host_tensor.h"
 
+#include <stdbool.h>
+
 int64_t attune_span(const int64_t sizes[ATTUNE_RANK], const int64_t strides[ATTUNE_RANK])
 {
     int64_t span = 1;
+    bool overflow = false;
     for (int i = 0; i < ATTUNE_RANK; i++) {
+        int64_t reach;
         if (sizes[i] == 0) return 0;
-        span += (sizes[i] - 1) * strides[i];
+        overflow |= __builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) ||
+                    __builtin_add_overflow(span, reach, &span);
     }
-    return span;
+    return overflow ? INT64_MAX : span;
 }
 
 int64_t host_visible_keys(const attune_problem *problem, int64_t row)
@@ -33,6 +38,12 @@ void host_row(attune_dtype dtype, const void *tensor, int64_t place, int64_t dim
 {
     const char *const from = (const char *)tensor + place * (int64_t)attune_dtype_size(dtype);
     attune_convert_to_f32(dtype, from, row, (size_t)dims);
+}
+
+void host_row_store(attune_dtype dtype, void *tensor, int64_t place, int64_t dims, const float *row)
+{
+    char *const to = (char *)tensor + place * (int64_t)attune_dtype_size(dtype);
+    attune_convert_from_f32(dtype, row, to, (size_t)dims);
 }
 
 attune_status host_check(const attune_problem *problem, const void *q, const void *k, const void *v,

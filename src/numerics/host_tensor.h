@@ -16,8 +16,10 @@ int64_t host_key_head(const attune_problem *problem, int64_t head);
 /* Place of element (batch, seq, head, 0), in elements. */
 int64_t host_place(const int64_t strides[ATTUNE_RANK], int64_t batch, int64_t seq, int64_t head);
 
-/* One row of `dims` elements as fp32. */
+/* One row of `dims` elements as fp32, and back. */
 void host_row(attune_dtype dtype, const void *tensor, int64_t place, int64_t dims, float *row);
+void host_row_store(attune_dtype dtype, void *tensor, int64_t place, int64_t dims,
+                    const float *row);
 
 /* OK for a problem and inputs that can be judged; `caller` starts the sentence otherwise. */
 attune_status host_check(const attune_problem *problem, const void *q, const void *k, const void *v,

@@ -1,42 +1,12 @@
-/* The bound, and verdicts by it. */
-#include <float.h>
-#include <math.h>
-#include <string.h>
-
+/* Verdicts by the bound. */
+#include "format.h"
 #include "host_tensor.h"
 
-static const double MARGINAL_RATIO = 0.8;
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
 
-typedef struct float_format {
-    double unit;          /* of a number in [1, 2): 2^-23 */
-    double smallest;      /* subnormal */
-    double largest;       /* finite */
-    double overflow;      /* from here on a number rounds to infinity */
-    int minimum_exponent; /* of a normal number, 2^e */
-} float_format;
-
-static const float_format formats[] = {
-    [ATTUNE_F32] = {0x1p-23, 0x1p-149, FLT_MAX, 0x1.ffffffp127, -126},
-    [ATTUNE_F16] = {0x1p-10, 0x1p-24, 65504, 65520, -14},
-    [ATTUNE_BF16] = {0x1p-7, 0x1p-133, 0x1.fep127, 0x1.ffp127, -126},
-};
-
-double attune_bound_o(const attune_arithmetic *a, const attune_error_terms *t, double o,
-                      attune_dtype dtype)
-{
-    const double relative = a->u_out + 0x1p-23 + a->n_pv * 0x1p-24;
-    const double underflow = formats[dtype].smallest / 2 + a->n_pv * 0x1p-149;
-    return relative * fabs(o) + a->n_s * a->u_acc * t->score + 3 * 0x1p-24 * t->magnitude +
-           a->eps_exp * t->spread + (a->u_p + a->n_pv * a->u_acc) * t->values +
-           (a->eta_p + 0x1p-125) * t->underflow + underflow;
-}
-
-double attune_bound_lse(const attune_arithmetic *a, const attune_error_terms *t, double lse,
-                        int64_t visible)
-{
-    return a->n_s * a->u_acc * t->score + 3 * 0x1p-24 * t->magnitude + a->eps_exp * t->spread +
-           (double)visible * 0x1p-24 + 0x1p-24 * fabs(lse);
-}
+static const double marginal_ratio = 0.8;
 
 const char *attune_verdict_name(attune_verdict verdict)
 {
@@ -50,166 +20,222 @@ const char *attune_verdict_name(attune_verdict verdict)
     return "UNKNOWN";
 }
 
-/* What two numbers that should agree to within `bound` differ by: the error, or infinity where one of them is a NaN or an infinity that the
- * other is not. */
-static double difference(double a, double b)
+/* ---- one element ---- */
+
+typedef struct deviation {
+    bool counts;  /* the error is a number: it enters the mean figures */
+    double error; /* a - b, or a - exact */
+    double ratio; /* what the bound makes of it: up to 1 is accepted */
+} deviation;
+
+/* An infinity stands for the least number that rounds to it, or for an exact value beyond. */
+static double as_number(double x, double exact, double overflow)
 {
-    if (isnan(a) || isnan(b)) return isnan(a) && isnan(b) ? 0 : INFINITY;
-    if (isinf(a) || isinf(b)) return a == b ? 0 : INFINITY;
-    return fabs(a - b);
+    return isinf(x) ? copysign(fmax(overflow, fabs(exact)), x) : x;
 }
 
-/* The exact value as the output's type can hold it: beyond the largest number that the bound lets through, infinity. */
-static double representable(double exact, double bound, double got, const float_format *format)
+/* An infinite exact value comes from an infinite v, whose weight may underflow: 0 · inf is NaN. */
+static bool is_acceptable_special(double exact, double x)
 {
-    if (isnan(exact) || fabs(exact) + bound < format->overflow) return exact;
-    const int may_be_finite = fabs(exact) - bound < format->overflow;
-    if (may_be_finite && !isinf(got)) return exact;
-    return copysign(INFINITY, exact);
+    return isnan(x) || (isinf(exact) && x == exact);
 }
 
-static double unit_in_last_place(double exact, const float_format *format)
+/* `storage` is what storing the outputs alone may cost; it is left out of both the error and the bound, since a correct rounding to a
+ * 16-bit type uses up nearly all of it. Where nothing else is allowed, nothing else may be used. */
+static double ratio_beyond_storage(double error, double bound, double storage)
 {
-    if (exact == 0) return format->smallest;
-    const int exponent = ilogb(exact);
-    return ldexp(format->unit,
-                 exponent < format->minimum_exponent ? format->minimum_exponent : exponent);
+    const double beyond = fabs(error) - storage;
+    if (beyond <= 0.0 || bound == INFINITY) return 0.0;
+    return bound > storage ? beyond / (bound - storage) : INFINITY;
 }
 
-/* Running figures over elements. */
-typedef struct tally {
-    double error_sum, error_squares, exact_sum, exact_squares;
-    int64_t finite;
-} tally;
-
-static void count_element(attune_metrics *metrics, tally *sums, double error, double magnitude,
-                          double bound, double exact, const float_format *format,
-                          const int64_t at[ATTUNE_RANK])
+/* `b` is the exact value itself where one output is judged alone. */
+static deviation deviate(double exact, double a, double b, bool alone, double bound, double storage,
+                         double overflow)
 {
-    const double ratio = magnitude == 0 ? 0 : magnitude / bound;
-    metrics->elements++;
-    if (ratio > metrics->bound_ratio) {
-        metrics->bound_ratio = ratio;
-        memcpy(metrics->worst, at, sizeof metrics->worst);
+    const deviation right = {.ratio = 0.0}, wrong = {.ratio = INFINITY};
+    if (!isfinite(exact)) {
+        const bool good =
+            is_acceptable_special(exact, a) && (alone || is_acceptable_special(exact, b));
+        return good ? right : wrong;
     }
-    if (!isfinite(exact) || !isfinite(error)) return;
-    sums->finite++;
-    sums->error_sum += error;
-    sums->error_squares += error * error;
-    sums->exact_sum += exact;
-    sums->exact_squares += exact * exact;
-    metrics->max_abs = fmax(metrics->max_abs, magnitude);
-    metrics->max_ulp = fmax(metrics->max_ulp, magnitude / unit_in_last_place(exact, format));
+    if (isnan(a) || isnan(b)) return bound == INFINITY ? right : wrong;
+    const double error = as_number(a, exact, overflow) - as_number(b, exact, overflow);
+    return (deviation){
+        .counts = true, .error = error, .ratio = ratio_beyond_storage(error, bound, storage)};
 }
 
-static void finish(attune_metrics *metrics, const tally *sums)
+/* Bits, read back from the exact widening: the same but for the payloads of NaN. */
+static bool bits_differ(float a, float b)
 {
-    const double n = sums->finite > 0 ? (double)sums->finite : 1;
-    const double rms = sqrt(sums->error_squares / n), rms_exact = sqrt(sums->exact_squares / n);
-    metrics->rms_rel = rms == 0 ? 0 : rms / rms_exact;
-    metrics->bias = rms == 0 ? 0 : sums->error_sum / n / rms;
-    const double worst = fmax(metrics->bound_ratio, metrics->lse_bound_ratio);
-    metrics->verdict = worst > 1                ? ATTUNE_VERDICT_FAIL
-                       : worst > MARGINAL_RATIO ? ATTUNE_VERDICT_MARGINAL
-                                                : ATTUNE_VERDICT_PASS;
+    if (isnan(a) && isnan(b)) return false;
+    return memcmp(&a, &b, sizeof a) != 0;
 }
 
-/* Whether one constant, the mean of the exact output, would pass for it. */
-static int is_uniform(const attune_reference *reference, const attune_arithmetic *arithmetic,
-                      const tally *sums)
-{
-    const attune_problem *const problem = &reference->problem;
-    const int64_t elements = host_rows(problem) * problem->head_dim_v;
-    const double mean = sums->exact_sum / (sums->finite > 0 ? (double)sums->finite : 1);
-    for (int64_t i = 0; i < elements; i++) {
-        const double exact = reference->o[i];
-        const double bound =
-            attune_bound_o(arithmetic, reference->o_terms + i, exact, problem->dtype);
-        if (!(difference(mean, exact) <= bound)) return 0;
-    }
-    return 1;
-}
+/* ---- all elements ---- */
 
-/* One side of a comparison. */
-typedef struct judged {
+typedef struct output {
     const attune_arithmetic *arithmetic;
     const void *o;
     const float *lse;
-} judged;
+} output;
 
-static double read_element(const judged *side, const attune_problem *problem, int64_t place)
+typedef struct comparison {
+    const attune_reference *reference;
+    output a, b;  /* b.o is NULL where a is judged alone */
+    double mean;  /* of the exact values that are numbers */
+    bool uniform; /* the mean would have been accepted everywhere so far */
+    double errors, squared_errors, squared_exact, counted;
+    attune_metrics *metrics;
+} comparison;
+
+static double bound_o(const comparison *c, int64_t index)
 {
-    float x;
-    host_row(problem->dtype, side->o, place, 1, &x);
-    return x;
+    const attune_error_terms *const terms = &c->reference->o_terms[index];
+    const double exact = c->reference->o[index];
+    const attune_dtype dtype = c->reference->problem.dtype;
+    return attune_bound_o(c->a.arithmetic, terms, exact, dtype) +
+           (c->b.o != NULL ? attune_bound_o(c->b.arithmetic, terms, exact, dtype) : 0.0);
 }
 
-/* Two stored numbers are the same when their bits are, or when both are NaN. */
-static int bits_differ(double a, double b)
+static double bound_lse(const comparison *c, int64_t index)
 {
-    if (isnan(a) && isnan(b)) return 0;
-    return a != b || signbit(a) != signbit(b);
+    const attune_reference *const r = c->reference;
+    const attune_error_terms *const terms = &r->lse_terms[index];
+    return attune_bound_lse(c->a.arithmetic, terms, r->lse[index], r->visible[index]) +
+           (c->b.o != NULL
+                ? attune_bound_lse(c->b.arithmetic, terms, r->lse[index], r->visible[index])
+                : 0.0);
 }
 
-/* `b` NULL: against the exact answer. */
-static attune_status judge(const attune_reference *reference, const judged *a, const judged *b,
-                           attune_metrics *metrics, const char *caller)
+static void judge_element(comparison *c, int64_t index, float a, float b,
+                          const int64_t at[ATTUNE_RANK])
 {
-    if (!reference || !metrics || !a->arithmetic || (b && !b->arithmetic))
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: an argument is NULL", caller);
-    const attune_problem *const problem = &reference->problem;
-    const int64_t rows = host_rows(problem), dims = problem->head_dim_v;
-    if (rows > 0 && (!a->o || (b && !b->o)))
-        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: o is NULL", caller);
+    const bool alone = c->b.o == NULL;
+    const attune_dtype dtype = c->reference->problem.dtype;
+    const double exact = c->reference->o[index], bound = bound_o(c, index);
+    const double ulp = format_ulp(dtype, exact), storage = alone ? 0.5 * ulp : ulp;
+    const double overflow = format_overflow(dtype);
+    const deviation d = deviate(exact, a, alone ? exact : b, alone, bound, storage, overflow);
+    const deviation of_mean = deviate(exact, c->mean, exact, true, bound, storage, overflow);
 
-    const float_format *const format = &formats[problem->dtype];
-    *metrics = (attune_metrics){0};
-    tally sums = {0};
-    for (int64_t i = 0; i < rows; i++) {
+    attune_metrics *const m = c->metrics;
+    m->elements++;
+    if (!alone) m->differ += bits_differ(a, b);
+    c->uniform &= of_mean.ratio <= 1.0;
+    if (d.ratio > m->bound_ratio) {
+        m->bound_ratio = d.ratio;
+        memcpy(m->worst, at, sizeof m->worst);
+    }
+    if (!d.counts) return;
+    m->max_abs = fmax(m->max_abs, fabs(d.error));
+    m->max_ulp = fmax(m->max_ulp, fabs(d.error) / ulp);
+    c->errors += d.error;
+    c->squared_errors += d.error * d.error;
+    c->squared_exact += exact * exact;
+    c->counted++;
+}
+
+static void judge_outputs(comparison *c)
+{
+    const attune_problem *const p = &c->reference->problem;
+    float a[MAX_HEAD_DIM], b[MAX_HEAD_DIM] = {0.0f};
+    for (int64_t row = 0; row < host_rows(p); row++) {
         int64_t at[ATTUNE_RANK];
-        host_row_at(problem, i, &at[ATTUNE_BATCH], &at[ATTUNE_SEQ], &at[ATTUNE_HEAD]);
+        host_row_at(p, row, &at[ATTUNE_BATCH], &at[ATTUNE_SEQ], &at[ATTUNE_HEAD]);
         const int64_t place =
-            host_place(problem->o_strides, at[ATTUNE_BATCH], at[ATTUNE_SEQ], at[ATTUNE_HEAD]);
-        for (int64_t d = 0; d < dims; d++) {
-            const attune_error_terms *const terms = reference->o_terms + i * dims + d;
-            const double exact = reference->o[i * dims + d];
-            const double got = read_element(a, problem, place + d);
-            double bound = attune_bound_o(a->arithmetic, terms, exact, problem->dtype);
-            double expected = representable(exact, bound, got, format);
-            if (b) {
-                bound += attune_bound_o(b->arithmetic, terms, exact, problem->dtype);
-                expected = read_element(b, problem, place + d);
-                metrics->differ += bits_differ(got, expected);
-            }
+            host_place(p->o_strides, at[ATTUNE_BATCH], at[ATTUNE_SEQ], at[ATTUNE_HEAD]);
+        host_row(p->dtype, c->a.o, place, p->head_dim_v, a);
+        if (c->b.o != NULL) host_row(p->dtype, c->b.o, place, p->head_dim_v, b);
+        for (int64_t d = 0; d < p->head_dim_v; d++) {
             at[ATTUNE_DIM] = d;
-            count_element(metrics, &sums, got - expected, difference(got, expected), bound, exact,
-                          format, at);
+            judge_element(c, row * p->head_dim_v + d, a[d], b[d], at);
         }
     }
-    for (int64_t i = 0; a->lse && (!b || b->lse) && i < rows; i++) {
-        const attune_error_terms *const terms = reference->lse_terms + i;
-        const double exact = reference->lse[i], got = a->lse[i];
-        double bound = attune_bound_lse(a->arithmetic, terms, exact, reference->visible[i]);
-        double expected = exact;
-        if (b) {
-            bound += attune_bound_lse(b->arithmetic, terms, exact, reference->visible[i]);
-            expected = b->lse[i];
-            metrics->differ += bits_differ(got, expected);
-        }
-        const double error = difference(got, expected);
-        metrics->lse_max_abs = fmax(metrics->lse_max_abs, error);
-        if (error > 0) metrics->lse_bound_ratio = fmax(metrics->lse_bound_ratio, error / bound);
+}
+
+static void judge_lse(comparison *c)
+{
+    const bool alone = c->b.o == NULL;
+    attune_metrics *const m = c->metrics;
+    for (int64_t i = 0; i < host_rows(&c->reference->problem); i++) {
+        const double exact = c->reference->lse[i];
+        const float a = c->a.lse[i], b = alone ? 0.0f : c->b.lse[i];
+        deviation d = {.ratio = a == exact && (alone || b == exact) ? 0.0 : INFINITY};
+        if (exact != -INFINITY)
+            d = deviate(exact, a, alone ? exact : b, alone, bound_lse(c, i), 0.0,
+                        format_overflow(ATTUNE_F32));
+        if (!alone) m->differ += bits_differ(a, b);
+        m->lse_bound_ratio = fmax(m->lse_bound_ratio, d.ratio);
+        m->lse_max_abs = fmax(m->lse_max_abs, fabs(d.error));
     }
-    finish(metrics, &sums);
-    if (metrics->verdict != ATTUNE_VERDICT_FAIL && is_uniform(reference, a->arithmetic, &sums))
-        metrics->verdict = ATTUNE_VERDICT_MISTRUSTED;
+}
+
+static double mean_of_exact(const attune_reference *reference)
+{
+    const int64_t elements = host_rows(&reference->problem) * reference->problem.head_dim_v;
+    double sum = 0.0, count = 0.0;
+    for (int64_t i = 0; i < elements; i++) {
+        if (!isfinite(reference->o[i])) continue;
+        sum += reference->o[i];
+        count++;
+    }
+    return count > 0.0 ? sum / count : 0.0;
+}
+
+static attune_verdict verdict_of(const comparison *c)
+{
+    const double ratio = fmax(c->metrics->bound_ratio, c->metrics->lse_bound_ratio);
+    if (ratio > 1.0) return ATTUNE_VERDICT_FAIL;
+    if (c->uniform) return ATTUNE_VERDICT_MISTRUSTED;
+    return ratio > marginal_ratio ? ATTUNE_VERDICT_MARGINAL : ATTUNE_VERDICT_PASS;
+}
+
+static void judge(comparison *c)
+{
+    attune_metrics *const m = c->metrics;
+    *m = (attune_metrics){.verdict = ATTUNE_VERDICT_PASS};
+    c->mean = mean_of_exact(c->reference);
+    c->uniform = true;
+    judge_outputs(c);
+    if (c->a.lse != NULL && (c->b.o == NULL || c->b.lse != NULL)) judge_lse(c);
+    if (c->squared_errors > 0.0) {
+        m->rms_rel = sqrt(c->squared_errors / c->squared_exact);
+        m->bias = c->errors / sqrt(c->squared_errors * c->counted);
+    }
+    m->verdict = verdict_of(c);
+}
+
+/* ---- public ---- */
+
+static attune_status check_output(const char *function, const attune_reference *reference,
+                                  const attune_arithmetic *arithmetic, const void *o)
+{
+    if (arithmetic == NULL)
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: an arithmetic is NULL", function);
+    if (o == NULL && host_rows(&reference->problem) > 0)
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: an output is NULL", function);
     return ATTUNE_OK;
+}
+
+static attune_status check_reference(const char *function, const attune_reference *reference,
+                                     const attune_metrics *metrics)
+{
+    if (reference != NULL && metrics != NULL) return ATTUNE_OK;
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: %s is NULL", function,
+                       reference == NULL ? "reference" : "metrics");
 }
 
 attune_status attune_judge(const attune_reference *reference, const attune_arithmetic *arithmetic,
                            const void *o, const float *lse, attune_metrics *metrics)
 {
-    return judge(reference, &(judged){arithmetic, o, lse}, NULL, metrics, "attune_judge");
+    attune_status status = check_reference(__func__, reference, metrics);
+    if (status == ATTUNE_OK) status = check_output(__func__, reference, arithmetic, o);
+    if (status != ATTUNE_OK) return status;
+    judge(&(comparison){.reference = reference,
+                        .a = {.arithmetic = arithmetic, .o = o, .lse = lse},
+                        .metrics = metrics});
+    return ATTUNE_OK;
 }
 
 attune_status attune_judge_pair(const attune_reference *reference,
@@ -217,6 +243,13 @@ attune_status attune_judge_pair(const attune_reference *reference,
                                 const float *lse_a, const attune_arithmetic *arithmetic_b,
                                 const void *o_b, const float *lse_b, attune_metrics *metrics)
 {
-    return judge(reference, &(judged){arithmetic_a, o_a, lse_a},
-                 &(judged){arithmetic_b, o_b, lse_b}, metrics, "attune_judge_pair");
+    attune_status status = check_reference(__func__, reference, metrics);
+    if (status == ATTUNE_OK) status = check_output(__func__, reference, arithmetic_a, o_a);
+    if (status == ATTUNE_OK) status = check_output(__func__, reference, arithmetic_b, o_b);
+    if (status != ATTUNE_OK) return status;
+    judge(&(comparison){.reference = reference,
+                        .a = {.arithmetic = arithmetic_a, .o = o_a, .lse = lse_a},
+                        .b = {.arithmetic = arithmetic_b, .o = o_b, .lse = lse_b},
+                        .metrics = metrics});
+    return ATTUNE_OK;
 }

@@ -1,23 +1,24 @@
 /* Standard attention in working precision: scores, softmax, product, each materialised for one row. */
+#include "format.h"
+#include "host_tensor.h"
+
 #include <math.h>
 #include <stdlib.h>
 
-#include "host_tensor.h"
-
 void attune_standard_arithmetic(const attune_problem *problem, attune_arithmetic *arithmetic)
 {
-    static const double unit[] = {
-        [ATTUNE_F32] = 0x1p-24, [ATTUNE_F16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
-    const double u = unit[problem->dtype];
+    const double u = format_roundoff(problem->dtype);
     *arithmetic = (attune_arithmetic){
         .u_out = u,
-        .u_p = u,
-        .eta_p = problem->dtype == ATTUNE_F16 ? 0x1p-25 : 0,
+        /* the quotient by l, and its storage type */
+        .u_p = (problem->dtype == ATTUNE_F32 ? 0 : u) + 0x1p-23,
+        /* rounded after the division by l, which is up to seqlen_k */
+        .eta_p = problem->dtype == ATTUNE_F16 ? 0x1p-25 * (double)problem->seqlen_k : 0,
         .u_acc = 0x1p-24,
         .eps_exp = 0x1p-23,
         /* a score rounded to the type is off by u |s| <= u |scale| Σ |q k|: as much as u / 2^-24 more steps */
         .n_s = (double)problem->head_dim + (problem->dtype == ATTUNE_F32 ? 0 : u / 0x1p-24),
-        .n_pv = (double)problem->seqlen_k,
+        .n_pv = (double)problem->seqlen_k + 1,
     };
 }
 
@@ -59,8 +60,7 @@ static void standard_row(const attune_problem *problem, const void *q, const voi
     if (l == 0)
         for (int64_t d = 0; d < dims_v; d++) out[d] = 0;
     const int64_t place = host_place(problem->o_strides, batch, seq, head);
-    attune_convert_from_f32(dtype, out, (char *)o + place * (int64_t)attune_dtype_size(dtype),
-                            (size_t)dims_v);
+    host_row_store(dtype, o, place, dims_v, out);
     if (lse) lse[host_lse_place(problem, batch, seq, head)] = l == 0 ? -INFINITY : m + logf(l);
 }
 

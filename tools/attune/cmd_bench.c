@@ -1,9 +1,8 @@
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "fail.h"
@@ -30,6 +29,8 @@ static int ascending(const void *a, const void *b)
 typedef struct timing {
     double least, lower, median, upper; /* milliseconds: minimum and quartiles */
     int runs;
+    int threads; /* 0 where the device is no cpu */
+    double peak; /* GFLOP/s, 0 where it is not known */
 } timing;
 
 /* Warms up, then runs for about a second. */
@@ -37,13 +38,13 @@ static attune_status measure(const runner *r, timing *t)
 {
     static double times[MAX_RUNS];
     double ignored;
-    attune_status status = attune_plan_time(r->plan, &r->tensors, NULL, &ignored);
-    if (status == ATTUNE_OK) status = attune_plan_time(r->plan, &r->tensors, NULL, &ignored);
+    attune_status status = runner_run(r, &ignored);
+    if (status == ATTUNE_OK) status = runner_run(r, &ignored);
     const double start = seconds_now();
     int runs = 0;
     while (status == ATTUNE_OK && runs < MAX_RUNS &&
            (runs < MIN_RUNS || seconds_now() - start < MEASURE_SECONDS))
-        status = attune_plan_time(r->plan, &r->tensors, NULL, &times[runs++]);
+        status = runner_run(r, &times[runs++]);
     qsort(times, (size_t)runs, sizeof *times, ascending);
     *t = (timing){.least = times[0],
                   .lower = times[runs / 4],
@@ -53,78 +54,81 @@ static attune_status measure(const runner *r, timing *t)
     return status;
 }
 
-static void report(const options *o, const attune_problem *p, const char *device,
-                   const char *kernel, const timing *t, double peak)
+static void report(const options *o, const inputs *in, const char *fill, const char *device,
+                   const char *kernel, const timing *t)
 {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
     char problem[512];
-    attune_problem_print(p, problem, sizeof problem);
-    const double gflops = inputs_flops(p) / (t->median * 1e6);
-    if (o->json) {
-        json_begin();
-        json_text("problem", problem);
-        json_text("device", device);
-        json_text("kernel", kernel);
-        json_number("milliseconds", t->median);
-        json_number("milliseconds_min", t->least);
-        json_number("milliseconds_q1", t->lower);
-        json_number("milliseconds_q3", t->upper);
-        json_number("runs", t->runs);
-        json_number("gflops", gflops);
-        json_number("peak_gflops", peak);
-        json_number("peak_share", peak > 0 ? gflops / peak : 0);
-        json_number("peak_rss_bytes", (double)usage.ru_maxrss * 1024);
-        json_end();
+    attune_problem_print(&in->problem, problem, sizeof problem);
+    const double gflops = t->median > 0 ? problem_flops(&in->problem) / (t->median * 1e6) : 0;
+    if (!o->json) {
+        printf("%s  fill %s\n%s  %s\n", problem, fill, device, kernel);
+        printf("  median %.3f ms of %d runs (min %.3f, quartiles %.3f to %.3f), %.1f GFLOP/s",
+               t->median, t->runs, t->least, t->lower, t->upper, gflops);
+        if (t->peak > 0)
+            printf(", %.1f %% of the %.0f GFLOP/s FMA peak of %d thread%s", 100 * gflops / t->peak,
+                   t->peak, t->threads, t->threads == 1 ? "" : "s");
+        printf("\n  peak RSS %.1f MiB\n", (double)peak_rss() / 0x1p20);
         return;
     }
-    printf("%s\n%s  %s\n", problem, device, kernel);
-    printf("  median %.3f ms of %d runs (min %.3f, quartiles %.3f to %.3f), %.1f GFLOP/s",
-           t->median, t->runs, t->least, t->lower, t->upper, gflops);
-    if (peak > 0) printf(", %.1f %% of the %.0f GFLOP/s FMA peak", 100 * gflops / peak, peak);
-    printf("\n  peak RSS %.1f MiB\n", (double)usage.ru_maxrss / 1024);
+    json_begin();
+    json_text("problem", problem);
+    json_text("fill", fill);
+    json_integer("seed", o->seed);
+    json_text("device", device);
+    json_text("kernel", kernel);
+    t->threads > 0 ? json_integer("threads", (uint64_t)t->threads) : json_null("threads");
+    json_number("milliseconds", t->median);
+    json_number("milliseconds_min", t->least);
+    json_number("milliseconds_q1", t->lower);
+    json_number("milliseconds_q3", t->upper);
+    json_integer("runs", (uint64_t)t->runs);
+    json_number("gflops", gflops);
+    json_number("peak_gflops", t->peak > 0 ? t->peak : NAN);
+    json_number("peak_share", t->peak > 0 ? gflops / t->peak : NAN);
+    json_integer("peak_rss_bytes", peak_rss());
+    json_end();
 }
 
-static int bench(const options *o, attune_context *context, const attune_device_info *info)
+/* The peak is taken before and after, since clocks change with heat and neighbours. */
+static int bench_problem(const options *o, const char *problem, int fill, attune_context *context,
+                         const attune_device_info *info)
 {
-    const int fill = o->fill ? attune_fill_find(o->fill) : ATTUNE_FILL_normal;
-    if (fill < 0) return fail(EXIT_BAD_INPUT, "bench takes one fill, not all");
-    const bool is_cpu = strcmp(info->backend, "cpu") == 0;
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const int threads = o->threads > 0 ? o->threads : processors > 0 ? (int)processors : 1;
-    for (int i = 0; i < o->problem_count; i++) {
-        inputs in;
-        const int code = inputs_from_problem(o, o->problems[i], fill, &in);
-        if (code != EXIT_DONE) return code;
-        runner r;
+    inputs in;
+    const int code = inputs_from_problem(o, problem, false, fill, &in);
+    if (code != EXIT_DONE) return code;
+    runner r;
+    attune_status status = runner_open(&r, context, &in, o->kernel);
+    if (status == ATTUNE_OK) {
+        if (!r.in_place) inputs_free(&in);
+        const int threads = strcmp(info->backend, "cpu") == 0 ? o->threads : 0;
+        const double before = peak_fma_gflops(threads);
         timing t;
-        attune_status status = runner_open(&r, context, &in, o->kernel);
-        if (status == ATTUNE_OK) {
-            const double before = is_cpu ? peak_fma_gflops(threads) : 0;
-            status = measure(&r, &t);
-            const double after = is_cpu ? peak_fma_gflops(threads) : 0;
-            if (status == ATTUNE_OK)
-                report(o, &in.problem, info->id, attune_plan_kernel(r.plan), &t,
-                       before > after ? before : after);
-            runner_close(&r);
-        }
-        inputs_free(&in);
-        if (status != ATTUNE_OK) return fail_status(status);
+        status = measure(&r, &t);
+        t.threads = threads;
+        t.peak = fmax(before, peak_fma_gflops(threads));
+        if (status == ATTUNE_OK)
+            report(o, &in, attune_fill_name((attune_fill)fill), info->id,
+                   attune_plan_kernel(r.plan), &t);
+        runner_close(&r);
     }
-    return EXIT_DONE;
+    inputs_free(&in);
+    return status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
 }
 
-int command_bench(const options *o)
+int command_bench(const options *given)
 {
-    if (o->problem_count == 0) return fail(EXIT_BAD_INPUT, "--problem is needed");
-    attune_context_options settings;
-    attune_context_options_init(&settings);
-    settings.threads = o->threads;
+    options o = *given;
+    const int fill = o.fill ? attune_fill_find(o.fill) : ATTUNE_FILL_normal;
+    if (o.problem_count == 0) return fail(EXIT_BAD_INPUT, "--problem or --problem-file is needed");
+    if (fill < 0) return fail(EXIT_BAD_INPUT, "--fill: bench takes one, not all");
+    if (o.threads == 0) o.threads = usable_processors();
+
     attune_context *context = NULL;
     attune_device_info info;
-    attune_status status = attune_context_open(o->device, &settings, &context);
-    if (status == ATTUNE_OK) status = attune_context_device(context, &info);
-    const int code = status == ATTUNE_OK ? bench(o, context, &info) : fail_status(status);
+    const attune_status status = open_device(o.device, o.threads, &context, &info);
+    int code = status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
+    for (int i = 0; i < o.problem_count && code == EXIT_DONE; i++)
+        code = bench_problem(&o, o.problems[i], fill, context, &info);
     attune_context_close(context);
     return code;
 }

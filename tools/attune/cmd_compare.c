@@ -3,256 +3,266 @@
 #include <string.h>
 
 #include "commands.h"
+#include "compare_report.h"
 #include "fail.h"
-#include "json.h"
 #include "runner.h"
 
 enum { MAX_DEVICES = 32 };
 
 typedef struct compared_device {
-    attune_context *context;
+    attune_context *context; /* NULL where it cannot be opened */
     attune_device_info info;
+    char reason[512]; /* why not */
 } compared_device;
 
-/* What has been seen of all cases. */
-typedef struct tally {
-    int checks, failures;
-} tally;
+typedef struct comparison {
+    const options *options;
+    compared_device devices[MAX_DEVICES];
+    int count;
+    compare_tally tally;
+} comparison;
+
+/* What a device computed; o is NULL where it did not. */
+typedef struct outcome {
+    void *o;
+    float *lse;
+    attune_arithmetic arithmetic;
+} outcome;
 
 /* ---- devices ---- */
 
-static int open_device(compared_device *d, const char *name, int threads)
+static attune_status add_device(comparison *c, const char *name)
 {
-    attune_context_options settings;
-    attune_context_options_init(&settings);
-    settings.threads = threads;
+    compared_device *const d = &c->devices[c->count++];
     *d = (compared_device){.context = NULL};
-    attune_status status = attune_context_open(name, &settings, &d->context);
-    if (status == ATTUNE_OK) status = attune_context_device(d->context, &d->info);
-    return status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
+    return open_device(name, c->options->threads, &d->context, &d->info);
 }
 
-/* The devices of --devices, or every one that can be opened. */
-static int open_devices(const options *o, compared_device devices[MAX_DEVICES], int *count)
+static int open_named(comparison *c, const char *names)
 {
-    *count = 0;
-    if (!o->devices) {
-        for (int i = 0; i < attune_device_count() && *count < MAX_DEVICES; i++) {
-            attune_device_info info;
-            if (attune_device_get(i, &info) != ATTUNE_OK || info.reason[0] != '\0') continue;
-            const int code = open_device(&devices[*count], info.id, o->threads);
-            if (code != EXIT_DONE) return code;
-            ++*count;
-        }
-        return EXIT_DONE;
-    }
-    for (const char *name = o->devices; *name != '\0';) {
+    for (const char *name = names; *name != '\0';) {
         const size_t length = strcspn(name, ",");
         char id[128];
+        if (c->count == MAX_DEVICES)
+            return fail(EXIT_BAD_INPUT, "--devices: more than %d devices", MAX_DEVICES);
         snprintf(id, sizeof id, "%.*s", (int)length, name);
-        if (*count == MAX_DEVICES) return fail(EXIT_BAD_INPUT, "more than %d devices", MAX_DEVICES);
-        const int code = open_device(&devices[*count], id, o->threads);
-        if (code != EXIT_DONE) return code;
-        ++*count;
+        const attune_status status = add_device(c, id);
+        if (status != ATTUNE_OK) return fail_status(status);
         name += length + (name[length] == ',');
     }
-    return *count > 0 ? EXIT_DONE : fail(EXIT_BAD_INPUT, "--devices names none");
+    return c->count > 0 ? EXIT_DONE : fail(EXIT_BAD_INPUT, "--devices names none");
 }
 
-/* ---- rows of the table ---- */
-
-static void print_head(const char *problem, const char *fill)
+/* Every device of the machine. One that cannot be opened is SKIPPED in every case. */
+static int open_all(comparison *c)
 {
-    printf("\n%s%s%s\n", problem, fill[0] != '\0' ? "  fill " : "", fill);
-    printf("  %-24s %-40s %9s %9s %9s %6s %6s %9s  %s\n", "device", "kernel", "max_abs", "rms_rel",
-           "max_ulp", "ratio", "bias", "lse_abs", "verdict");
-}
-
-static void print_row(const options *o, const char *problem, const char *fill, const char *device,
-                      const char *kernel, const attune_metrics *m, double milliseconds,
-                      double gflops)
-{
-    if (!o->json) {
-        printf("  %-24s %-40s %9.2e %9.2e %9.3g %6.3f %+6.2f %9.2e  %s\n", device, kernel,
-               m->max_abs, m->rms_rel, m->max_ulp, m->bound_ratio, m->bias, m->lse_max_abs,
-               attune_verdict_name(m->verdict));
-        return;
+    for (int i = 0; i < attune_device_count() && c->count < MAX_DEVICES; i++) {
+        attune_device_info info;
+        attune_status status = attune_device_get(i, &info);
+        if (status == ATTUNE_OK) status = add_device(c, info.id);
+        if (status == ATTUNE_OK) continue;
+        compared_device *const d = &c->devices[c->count - 1];
+        d->info = info;
+        snprintf(d->reason, sizeof d->reason, "%s", attune_error_detail());
     }
-    json_begin();
-    json_text("problem", problem);
-    json_text("fill", fill);
-    json_text("device", device);
-    json_text("kernel", kernel);
-    json_number("max_abs", m->max_abs);
-    json_number("rms_rel", m->rms_rel);
-    json_number("max_ulp", m->max_ulp);
-    json_number("bound_ratio", m->bound_ratio);
-    json_number("bias", m->bias);
-    json_number("lse_max_abs", m->lse_max_abs);
-    json_number("lse_bound_ratio", m->lse_bound_ratio);
-    json_text("verdict", attune_verdict_name(m->verdict));
-    json_number("milliseconds", milliseconds);
-    json_number("gflops", gflops);
-    json_end();
+    return EXIT_DONE;
 }
 
-static void print_skipped(const options *o, const char *problem, const char *fill,
-                          const char *device, const char *reason)
+static void print_devices(const comparison *c)
 {
-    if (!o->json) {
-        printf("  %-24s SKIPPED: %s\n", device, reason);
-        return;
-    }
-    json_begin();
-    json_text("problem", problem);
-    json_text("fill", fill);
-    json_text("device", device);
-    json_text("verdict", "SKIPPED");
-    json_text("reason", reason);
-    json_end();
-}
-
-static void print_pair(const options *o, const char *problem, const char *fill, const char *a,
-                       const char *b, const attune_metrics *m)
-{
-    const char *const relation = m->differ == 0 ? "identical" : "differ";
-    if (!o->json) {
-        char pair[80];
-        snprintf(pair, sizeof pair, "%s ~ %s", a, b);
-        printf("  %-24s ", pair);
-        if (m->differ == 0)
-            puts("identical");
-        else
-            printf("%-40s %9.2e %9.2e %9.3g %6.3f %+6.2f %9.2e  %s (%lld differ)\n", "", m->max_abs,
-                   m->rms_rel, m->max_ulp, m->bound_ratio, m->bias, m->lse_max_abs,
-                   attune_verdict_name(m->verdict), (long long)m->differ);
-        return;
-    }
-    json_begin();
-    json_text("problem", problem);
-    json_text("fill", fill);
-    json_text("device", a);
-    json_text("against", b);
-    json_text("relation", relation);
-    json_number("differ", (double)m->differ);
-    json_number("max_abs", m->max_abs);
-    json_number("rms_rel", m->rms_rel);
-    json_number("max_ulp", m->max_ulp);
-    json_number("bound_ratio", m->bound_ratio);
-    json_text("verdict", attune_verdict_name(m->verdict));
-    json_end();
+    for (int i = 0; i < c->count; i++)
+        if (c->devices[i].context)
+            printf("%-10s %s (%s)\n", c->devices[i].info.id, c->devices[i].info.name,
+                   c->devices[i].info.platform);
 }
 
 /* ---- one case ---- */
 
-static attune_status compare_standard(const options *o, const inputs *in,
-                                      const attune_reference *reference, const char *problem,
-                                      const char *fill)
+static attune_status judge_standard(const comparison *c, const compared_case *at, const inputs *in,
+                                    const attune_reference *reference)
 {
+    compare_row row = {.device = "standard"};
     attune_arithmetic arithmetic;
-    attune_metrics metrics;
-    void *const out = allocate(inputs_output_bytes(&in->problem));
-    float *const lse = allocate(inputs_lse_bytes(&in->problem));
+    const tensor_sizes bytes = problem_bytes(&in->problem);
+    void *const o = allocate(bytes.o);
+    float *const lse = allocate(bytes.lse);
     attune_standard_arithmetic(&in->problem, &arithmetic);
-    attune_status status = attune_standard_forward(&in->problem, in->q, in->k, in->v, out, lse);
-    if (status == ATTUNE_OK) status = attune_judge(reference, &arithmetic, out, lse, &metrics);
-    if (status == ATTUNE_OK)
-        print_row(o, problem, fill, "standard attention", attune_dtype_name(in->problem.dtype),
-                  &metrics, 0, 0);
-    free(out);
+    attune_status status = attune_standard_forward(&in->problem, in->q, in->k, in->v, o, lse);
+    if (status == ATTUNE_OK) status = attune_judge(reference, &arithmetic, o, lse, &row.metrics);
+    if (status == ATTUNE_OK) compare_print_row(c->options->json, at, &row);
+    free(o);
     free(lse);
     return status;
 }
 
-static attune_status compare_pairs(const options *o, const compared_device *devices,
-                                   const run_result *results, int count,
-                                   const attune_reference *reference, const char *problem,
-                                   const char *fill, tally *seen)
+/* A device that has no kernel or no memory for a problem is SKIPPED; whatever else goes wrong is a failure. */
+static void report_no_result(comparison *c, const compared_case *at, const char *device,
+                             const char *kernel, attune_status status)
 {
-    for (int a = 0; a < count; a++)
-        for (int b = a + 1; b < count; b++) {
-            if (!results[a].o || !results[b].o) continue;
-            attune_metrics m;
+    compare_row row = {.device = device, .kernel = kernel, .reason = attune_error_detail()};
+    row.metrics.verdict = status == ATTUNE_UNSUPPORTED || status == ATTUNE_OUT_OF_MEMORY
+                              ? ATTUNE_VERDICT_SKIPPED
+                              : ATTUNE_VERDICT_FAIL;
+    c->tally.verdicts[row.metrics.verdict]++;
+    compare_print_row(c->options->json, at, &row);
+}
+
+/* Runs a device, judges and prints what it computed. Only the judge's own failure is returned. */
+static attune_status judge_device(comparison *c, const compared_case *at, const inputs *in,
+                                  const attune_reference *reference, const compared_device *d,
+                                  outcome *out)
+{
+    *out = (outcome){.o = NULL};
+    if (!d->context) {
+        compare_row row = {.device = d->info.id, .reason = d->reason};
+        row.metrics.verdict = ATTUNE_VERDICT_SKIPPED;
+        c->tally.verdicts[ATTUNE_VERDICT_SKIPPED]++;
+        compare_print_row(c->options->json, at, &row);
+        return ATTUNE_OK;
+    }
+    runner r;
+    attune_status status = runner_open(&r, d->context, in, c->options->kernel);
+    if (status != ATTUNE_OK) {
+        report_no_result(c, at, d->info.id, NULL, status);
+        return ATTUNE_OK;
+    }
+    compare_row row = {.device = d->info.id, .kernel = attune_plan_kernel(r.plan)};
+    status = runner_run(&r, &row.milliseconds);
+    if (status == ATTUNE_OK) status = runner_read(&r);
+    if (status == ATTUNE_OK) status = attune_plan_arithmetic(r.plan, &out->arithmetic);
+    if (status != ATTUNE_OK) {
+        report_no_result(c, at, d->info.id, row.kernel, status);
+        runner_close(&r);
+        return ATTUNE_OK;
+    }
+    status = attune_judge(reference, &out->arithmetic, r.o, r.lse, &row.metrics);
+    if (status == ATTUNE_OK) {
+        c->tally.verdicts[row.metrics.verdict]++;
+        compare_print_row(c->options->json, at, &row);
+        out->o = r.o;
+        out->lse = r.lse;
+        r.o = NULL;
+        r.lse = NULL;
+    }
+    runner_close(&r);
+    return status;
+}
+
+static attune_status judge_pairs(comparison *c, const compared_case *at,
+                                 const attune_reference *reference, const outcome *outcomes)
+{
+    for (int a = 0; a < c->count; a++)
+        for (int b = a + 1; b < c->count; b++) {
+            const outcome *const x = &outcomes[a], *const y = &outcomes[b];
+            if (!x->o || !y->o) continue;
+            compare_row row = {.device = c->devices[a].info.id, .against = c->devices[b].info.id};
             const attune_status status =
-                attune_judge_pair(reference, &results[a].arithmetic, results[a].o, results[a].lse,
-                                  &results[b].arithmetic, results[b].o, results[b].lse, &m);
+                attune_judge_pair(reference, &x->arithmetic, x->o, x->lse, &y->arithmetic, y->o,
+                                  y->lse, &row.metrics);
             if (status != ATTUNE_OK) return status;
-            print_pair(o, problem, fill, devices[a].info.id, devices[b].info.id, &m);
-            seen->failures += m.verdict == ATTUNE_VERDICT_FAIL;
+            if (row.metrics.verdict == ATTUNE_VERDICT_FAIL)
+                c->tally.beyond++;
+            else if (row.metrics.differ > 0)
+                c->tally.differing++;
+            else
+                c->tally.identical++;
+            compare_print_row(c->options->json, at, &row);
         }
     return ATTUNE_OK;
 }
 
-/* Every device on one input. A device that cannot is SKIPPED with its reason. */
-static int compare_case(const options *o, const compared_device *devices, int count,
-                        const inputs *in, const char *fill, tally *seen)
+static int compare_case(comparison *c, const inputs *in, const char *fill)
 {
-    char problem[512];
-    attune_problem_print(&in->problem, problem, sizeof problem);
+    const compared_case at = {.problem = &in->problem, .fill = fill, .seed = c->options->seed};
     attune_reference *reference;
     attune_status status = attune_reference_create(&in->problem, in->q, in->k, in->v, &reference);
     if (status != ATTUNE_OK) return fail_status(status);
-    if (!o->json) print_head(problem, fill);
-    status = compare_standard(o, in, reference, problem, fill);
+    if (!c->options->json) compare_print_head(&at);
 
-    run_result results[MAX_DEVICES] = {{.o = NULL}};
-    for (int i = 0; i < count && status == ATTUNE_OK; i++) {
-        if (run_once(devices[i].context, in, o->kernel, &results[i]) != ATTUNE_OK) {
-            print_skipped(o, problem, fill, devices[i].info.id, attune_error_detail());
-            continue;
-        }
-        attune_metrics m;
-        status = attune_judge(reference, &results[i].arithmetic, results[i].o, results[i].lse, &m);
-        if (status != ATTUNE_OK) break;
-        const double gflops = inputs_flops(&in->problem) / (results[i].milliseconds * 1e6);
-        print_row(o, problem, fill, devices[i].info.id, results[i].kernel, &m,
-                  results[i].milliseconds, gflops);
-        seen->checks++;
-        seen->failures += m.verdict == ATTUNE_VERDICT_FAIL;
+    outcome outcomes[MAX_DEVICES] = {{.o = NULL}};
+    status = judge_standard(c, &at, in, reference);
+    for (int i = 0; i < c->count && status == ATTUNE_OK; i++)
+        status = judge_device(c, &at, in, reference, &c->devices[i], &outcomes[i]);
+    if (status == ATTUNE_OK) status = judge_pairs(c, &at, reference, outcomes);
+    for (int i = 0; i < c->count; i++) {
+        free(outcomes[i].o);
+        free(outcomes[i].lse);
     }
-    if (status == ATTUNE_OK)
-        status = compare_pairs(o, devices, results, count, reference, problem, fill, seen);
-    for (int i = 0; i < count; i++) run_result_free(&results[i]);
     attune_reference_destroy(reference);
     return status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
 }
 
-static int compare_all(const options *o, const compared_device *devices, int count, tally *seen)
+/* ---- all cases ---- */
+
+static int compare_files(comparison *c)
 {
     inputs in;
-    if (o->q || o->k || o->v) {
-        int code = inputs_from_files(o, &in);
-        if (code == EXIT_DONE) code = compare_case(o, devices, count, &in, "", seen);
-        inputs_free(&in);
-        return code;
-    }
+    int code = inputs_from_files(c->options, true, &in);
+    if (code != EXIT_DONE) return code;
+    code = compare_case(c, &in, NULL);
+    inputs_free(&in);
+    return code;
+}
+
+static int compare_problem(comparison *c, const char *problem, int fill)
+{
+    inputs in;
+    int code = inputs_from_problem(c->options, problem, true, fill, &in);
+    if (code != EXIT_DONE) return code;
+    code = compare_case(c, &in, attune_fill_name((attune_fill)fill));
+    inputs_free(&in);
+    return code;
+}
+
+static int compare_problems(comparison *c)
+{
+    const options *const o = c->options;
     const bool all = o->fill && strcmp(o->fill, "all") == 0;
-    const int one = o->fill && !all ? attune_fill_find(o->fill) : ATTUNE_FILL_normal;
+    const int first = !o->fill ? ATTUNE_FILL_normal : all ? 0 : attune_fill_find(o->fill);
+    const int last = all ? ATTUNE_FILL_COUNT - 1 : first;
     for (int i = 0; i < o->problem_count; i++)
-        for (int fill = all ? 0 : one; fill < (all ? ATTUNE_FILL_COUNT : one + 1); fill++) {
-            int code = inputs_from_problem(o, o->problems[i], fill, &in);
-            if (code != EXIT_DONE) return code;
-            code = compare_case(o, devices, count, &in, attune_fill_name((attune_fill)fill), seen);
-            inputs_free(&in);
+        for (int fill = first; fill <= last; fill++) {
+            const int code = compare_problem(c, o->problems[i], fill);
             if (code != EXIT_DONE) return code;
         }
     return EXIT_DONE;
 }
 
+static int check_options(const options *o)
+{
+    const bool files = o->q || o->k || o->v;
+    if (o->problem_count == 0 && !files)
+        return fail(EXIT_BAD_INPUT, "--problem, --problem-file or --q, --k and --v are needed");
+    if (o->problem_count > 0 && files)
+        return fail(EXIT_BAD_INPUT, "problems and files exclude each other");
+    if (files && (o->fill || o->has_seed))
+        return fail(EXIT_BAD_INPUT, "--fill and --seed belong to problems, not to files");
+    if (!files && o->layout)
+        return fail(EXIT_BAD_INPUT, "--layout belongs to files; a problem says layout=bhsd itself");
+    return EXIT_DONE;
+}
+
+static int finish(const comparison *c)
+{
+    const int *const v = c->tally.verdicts;
+    if (!c->options->json) compare_print_summary(&c->tally);
+    if (v[ATTUNE_VERDICT_FAIL] > 0 || c->tally.beyond > 0) return EXIT_FAILED;
+    if (v[ATTUNE_VERDICT_PASS] + v[ATTUNE_VERDICT_MARGINAL] + v[ATTUNE_VERDICT_MISTRUSTED] == 0)
+        return fail(EXIT_FAILED, "every device was skipped");
+    return EXIT_DONE;
+}
+
 int command_compare(const options *o)
 {
-    if (o->problem_count == 0 && !o->q)
-        return fail(EXIT_BAD_INPUT, "--problem, --problem-file or --q, --k and --v are needed");
-    if (o->problem_count > 0 && (o->q || o->k || o->v))
-        return fail(EXIT_BAD_INPUT, "problems and files exclude each other");
-    compared_device devices[MAX_DEVICES];
-    int count;
-    int code = open_devices(o, devices, &count);
-    tally seen = {.checks = 0};
-    if (code == EXIT_DONE) code = compare_all(o, devices, count, &seen);
-    for (int i = 0; i < count; i++) attune_context_close(devices[i].context);
+    int code = check_options(o);
     if (code != EXIT_DONE) return code;
-    if (seen.checks == 0) return fail(EXIT_FAILED, "every device was skipped");
-    if (!o->json) printf("\n%d checks, %d failures\n", seen.checks, seen.failures);
-    return seen.failures > 0 ? EXIT_FAILED : EXIT_DONE;
+    comparison *const c = allocate(sizeof *c);
+    *c = (comparison){.options = o};
+    code = o->devices ? open_named(c, o->devices) : open_all(c);
+    if (code == EXIT_DONE && !o->json) print_devices(c);
+    if (code == EXIT_DONE) code = o->q || o->k || o->v ? compare_files(c) : compare_problems(c);
+    if (code == EXIT_DONE) code = finish(c);
+    for (int i = 0; i < c->count; i++) attune_context_close(c->devices[i].context);
+    free(c);
+    return code;
 }

@@ -21,10 +21,10 @@ int command_devices(const options *o)
             json_text("name", info.name);
             json_text("platform", info.platform);
             json_text("driver", info.driver);
-            json_number("compute_units", (double)info.compute_units);
-            json_number("global_memory", (double)info.global_memory);
-            json_number("fast_memory", (double)info.fast_memory);
-            json_text("reason", info.reason);
+            json_integer("compute_units", (uint64_t)info.compute_units);
+            json_integer("global_memory", (uint64_t)info.global_memory);
+            json_integer("fast_memory", (uint64_t)info.fast_memory);
+            json_text("reason", info.reason[0] != '\0' ? info.reason : NULL);
             json_end();
         } else if (info.reason[0] != '\0') {
             printf("%-12s not usable: %s\n", info.id, info.reason);

@@ -13,7 +13,7 @@ static int print_kernel(const char *id, const char *reason, void *user)
     if (o->json) {
         json_begin();
         json_text("kernel", id);
-        json_text("reason", reason ? reason : "");
+        json_text("reason", reason);
         json_end();
     } else if (reason) {
         printf("%-48s no: %s\n", id, reason);

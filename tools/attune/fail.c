@@ -7,6 +7,7 @@
 int fail(int code, const char *format, ...)
 {
     va_list arguments;
+    fflush(stdout); /* the sentence comes last where both go to one place */
     va_start(arguments, format);
     fputs("attune: ", stderr);
     vfprintf(stderr, format, arguments);

@@ -8,24 +8,25 @@
 #include "fail.h"
 #include "npy.h"
 
-static size_t tensor_bytes(const attune_problem *p, int64_t seq, int64_t heads, int64_t dims,
-                           const int64_t strides[ATTUNE_RANK])
+static size_t span_bytes(const attune_problem *p, int64_t seq, int64_t heads, int64_t dims,
+                         const int64_t strides[ATTUNE_RANK])
 {
     const int64_t sizes[ATTUNE_RANK] = {p->batch, seq, heads, dims};
     return (size_t)attune_span(sizes, strides) * attune_dtype_size(p->dtype);
 }
 
-size_t inputs_output_bytes(const attune_problem *p)
+tensor_sizes problem_bytes(const attune_problem *p)
 {
-    return tensor_bytes(p, p->seqlen_q, p->heads_q, p->head_dim_v, p->o_strides);
+    return (tensor_sizes){
+        .q = span_bytes(p, p->seqlen_q, p->heads_q, p->head_dim, p->q_strides),
+        .k = span_bytes(p, p->seqlen_k, p->heads_kv, p->head_dim, p->k_strides),
+        .v = span_bytes(p, p->seqlen_k, p->heads_kv, p->head_dim_v, p->v_strides),
+        .o = span_bytes(p, p->seqlen_q, p->heads_q, p->head_dim_v, p->o_strides),
+        .lse = p->return_lse ? (size_t)(p->batch * p->heads_q * p->seqlen_q) * sizeof(float) : 0,
+    };
 }
 
-size_t inputs_lse_bytes(const attune_problem *p)
-{
-    return (size_t)(p->batch * p->heads_q * p->seqlen_q) * sizeof(float);
-}
-
-double inputs_flops(const attune_problem *p)
+double problem_flops(const attune_problem *p)
 {
     double pairs = (double)p->seqlen_q * (double)p->seqlen_k;
     if (p->mask != ATTUNE_MASK_NONE) {
@@ -40,26 +41,35 @@ double inputs_flops(const attune_problem *p)
            (double)p->heads_q;
 }
 
-static void apply_semantics(const options *o, attune_problem *problem)
+static void apply_semantics(const options *o, bool lse, attune_problem *problem)
 {
     if (o->has_mask) problem->mask = o->mask;
     if (o->has_scale) problem->softmax_scale = o->scale;
-    problem->return_lse = 1;
+    if (lse) problem->return_lse = 1;
 }
 
 /* ---- files ---- */
 
-/* The file's elements in the problem's type: float16 and float32 files alike, rounded to nearest even. */
-static void *converted(const npy_array *array, attune_dtype dtype)
+/* The file's elements in the problem's type, rounded to nearest even; the array gives its memory up. */
+static void *take(npy_array *array, attune_dtype dtype)
 {
+    enum { BLOCK = 1024 };
+    char *const from = array->data;
+    array->data = NULL;
+    if (array->dtype == dtype) return from;
+
     size_t count = 1;
     for (int i = 0; i < array->rank; i++) count *= (size_t)array->shape[i];
-    float *const wide = allocate(count * sizeof *wide);
-    void *const narrow = allocate(count * attune_dtype_size(dtype));
-    attune_convert_to_f32(array->dtype, array->data, wide, count);
-    attune_convert_from_f32(dtype, wide, narrow, count);
-    free(wide);
-    return narrow;
+    const size_t from_size = attune_dtype_size(array->dtype), size = attune_dtype_size(dtype);
+    char *const to = allocate(count * size);
+    for (size_t i = 0; i < count; i += BLOCK) {
+        const size_t length = count - i < BLOCK ? count - i : BLOCK;
+        float wide[BLOCK];
+        attune_convert_to_f32(array->dtype, from + i * from_size, wide, length);
+        attune_convert_from_f32(dtype, wide, to + i * size, length);
+    }
+    free(from);
+    return to;
 }
 
 static const char *shape_text(const npy_array *array, char text[96])
@@ -70,7 +80,7 @@ static const char *shape_text(const npy_array *array, char text[96])
 }
 
 /* The problem that three arrays describe. */
-static int describe(const options *o, const npy_array array[3], inputs *in)
+static int describe(const options *o, bool lse, const npy_array array[3], inputs *in)
 {
     const bool bhsd = o->layout && strcmp(o->layout, "bhsd") == 0;
     const int seq = bhsd ? 2 : 1, head = bhsd ? 1 : 2;
@@ -82,15 +92,23 @@ static int describe(const options *o, const npy_array array[3], inputs *in)
     if (k[0] != v[0] || k[1] != v[1] || k[2] != v[2])
         return fail(EXIT_BAD_INPUT, "%s has shape %s and %s has %s: all but head_dim must agree",
                     o->k, shape_text(&array[1], first), o->v, shape_text(&array[2], second));
+    if (k[head] > 0 && q[head] % k[head] != 0)
+        return fail(EXIT_BAD_INPUT,
+                    "%s has shape %s and %s has %s: the query heads must be a multiple of the key "
+                    "heads",
+                    o->q, shape_text(&array[0], first), o->k, shape_text(&array[1], second));
+    if (!o->has_dtype && (array[1].dtype != array[0].dtype || array[2].dtype != array[0].dtype))
+        return fail(EXIT_BAD_INPUT, "%s, %s and %s hold different types: --dtype must choose one",
+                    o->q, o->k, o->v);
     attune_problem_init(&in->problem, o->has_dtype ? o->dtype : array[0].dtype, q[0], q[head],
                         k[head], q[seq], k[seq], q[3], v[3]);
     attune_problem_set_layout(&in->problem, bhsd ? ATTUNE_LAYOUT_BHSD : ATTUNE_LAYOUT_BSHD);
-    apply_semantics(o, &in->problem);
+    apply_semantics(o, lse, &in->problem);
     const attune_status status = attune_problem_check(&in->problem);
     return status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
 }
 
-int inputs_from_files(const options *o, inputs *in)
+int inputs_from_files(const options *o, bool lse, inputs *in)
 {
     const char *const paths[] = {o->q, o->k, o->v};
     npy_array array[3] = {{.data = NULL}, {.data = NULL}, {.data = NULL}};
@@ -99,11 +117,11 @@ int inputs_from_files(const options *o, inputs *in)
     for (int i = 0; i < 3 && result == EXIT_DONE; i++)
         result = paths[i] ? npy_read(paths[i], 4, &array[i])
                           : fail(EXIT_BAD_INPUT, "--q, --k and --v are needed together");
-    if (result == EXIT_DONE) result = describe(o, array, in);
+    if (result == EXIT_DONE) result = describe(o, lse, array, in);
     if (result == EXIT_DONE) {
-        in->q = converted(&array[0], in->problem.dtype);
-        in->k = converted(&array[1], in->problem.dtype);
-        in->v = converted(&array[2], in->problem.dtype);
+        in->q = take(&array[0], in->problem.dtype);
+        in->k = take(&array[1], in->problem.dtype);
+        in->v = take(&array[2], in->problem.dtype);
     }
     for (int i = 0; i < 3; i++) free(array[i].data);
     return result;
@@ -111,19 +129,20 @@ int inputs_from_files(const options *o, inputs *in)
 
 /* ---- fills ---- */
 
-int inputs_from_problem(const options *o, const char *text, int fill, inputs *in)
+int inputs_from_problem(const options *o, const char *text, bool lse, int fill, inputs *in)
 {
     *in = (inputs){.q = NULL};
     attune_problem *const p = &in->problem;
     attune_status status = attune_problem_parse(text, p);
     if (status != ATTUNE_OK) return fail_status(status);
     if (o->has_dtype) p->dtype = o->dtype;
-    apply_semantics(o, p);
+    apply_semantics(o, lse, p);
     status = attune_problem_check(p);
     if (status == ATTUNE_OK) {
-        in->q = allocate(tensor_bytes(p, p->seqlen_q, p->heads_q, p->head_dim, p->q_strides));
-        in->k = allocate(tensor_bytes(p, p->seqlen_k, p->heads_kv, p->head_dim, p->k_strides));
-        in->v = allocate(tensor_bytes(p, p->seqlen_k, p->heads_kv, p->head_dim_v, p->v_strides));
+        const tensor_sizes bytes = problem_bytes(p);
+        in->q = allocate(bytes.q);
+        in->k = allocate(bytes.k);
+        in->v = allocate(bytes.v);
         status = attune_fill_inputs(p, (attune_fill)fill, o->seed, in->q, in->k, in->v);
     }
     if (status == ATTUNE_OK) return EXIT_DONE;
@@ -137,5 +156,5 @@ void inputs_free(inputs *in)
     free(in->q);
     free(in->k);
     free(in->v);
-    *in = (inputs){.q = NULL};
+    in->q = in->k = in->v = NULL;
 }

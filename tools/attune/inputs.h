@@ -9,19 +9,24 @@ typedef struct inputs {
     void *q, *k, *v;
 } inputs;
 
-/* From --q, --k, --v with --layout, --dtype (default: the files'), --mask and --scale. 0, or an exit code after one sentence. */
-int inputs_from_files(const options *o, inputs *in);
+/* From --q, --k, --v with --layout, --dtype (default: the files'), --mask and --scale; `lse`: whether it is wanted. 0, or an exit code after
+ * one sentence; then nothing is held. */
+int inputs_from_files(const options *o, bool lse, inputs *in);
 
-/* From a problem string; --dtype, --mask and --scale replace what it says. `fill` is an attune_fill. */
-int inputs_from_problem(const options *o, const char *text, int fill, inputs *in);
+/* The same from a problem string, which may want lse too; --dtype, --mask and --scale replace what it says. `fill` is an attune_fill. */
+int inputs_from_problem(const options *o, const char *text, bool lse, int fill, inputs *in);
 
+/* Frees the tensors; the problem stays. */
 void inputs_free(inputs *in);
 
-/* Bytes that o and lse of a problem need. */
-size_t inputs_output_bytes(const attune_problem *problem);
-size_t inputs_lse_bytes(const attune_problem *problem);
+/* Bytes that the tensors of a problem span; lse only where the problem returns it. */
+typedef struct tensor_sizes {
+    size_t q, k, v, o, lse;
+} tensor_sizes;
 
-/* Floating-point operations of the forward pass, counting exactly the pairs that the mask leaves. */
-double inputs_flops(const attune_problem *problem);
+tensor_sizes problem_bytes(const attune_problem *problem);
+
+/* Floating-point operations of the forward pass: 2 (head_dim + head_dim_v) for each pair that the mask leaves. */
+double problem_flops(const attune_problem *problem);
 
 #endif

@@ -11,12 +11,16 @@ typedef struct command_row {
 } command_row;
 
 static const command_row commands[] = {
-    {"devices", "the devices of this machine, and why a backend has none", "[--json]",
+    {"devices", "the devices of this machine, and why a backend has none",
+     "[--json]\n"
+     "  --json: device backend name platform driver compute_units global_memory fast_memory "
+     "reason (null: it can be opened).",
      command_devices},
     {"kernels", "the kernels of a device in order of preference",
      "[--device ID] [--problem P] [--kernel GLOB] [--why] [--json]\n"
      "  --problem P   judge each kernel for this problem\n"
-     "  --why         list those that cannot run too, with the reason",
+     "  --why         list those that cannot run too, with the reason\n"
+     "  --json: kernel reason (null: it can run).",
      command_kernels},
     {"run", "attention of NumPy files",
      "--q Q.npy --k K.npy --v V.npy --out O.npy [--lse L.npy]\n"
@@ -26,20 +30,39 @@ static const command_row commands[] = {
      "  Files hold float32 or float16, four dimensions in the order of --layout (default bshd: "
      "batch, seq, head, dim).\n"
      "  --dtype rounds to nearest even on load; bf16 results are written as float32. --lse is "
-     "float32 (batch, head, seq).",
+     "float32 (batch, head, seq).\n"
+     "  --json: problem device kernel milliseconds gflops peak_rss_bytes.",
      command_run},
     {"compare", "devices against the oracle, standard attention and each other",
      "[--devices ID,ID,...] [--problem P]... [--problem-file F] [--fill NAME|all] [--seed N]\n"
-     "  [--q Q.npy --k K.npy --v V.npy [--layout L]] [--dtype T] [--mask M] [--scale X] [--kernel "
-     "GLOB] [--threads N] [--json]\n"
-     "  --devices: default is every device that can be opened. --fill: default normal.\n"
+     "  [--q Q.npy --k K.npy --v V.npy [--layout L]] [--dtype T] [--mask M] [--scale X]\n"
+     "  [--kernel GLOB] [--threads N] [--json]\n"
+     "  --devices       default: every device of the machine\n"
+     "  --problem-file  one problem in a line, # starts a comment\n"
+     "  --fill, --seed  the numbers that problems are filled with; default normal, 1\n"
+     "  Judged against the exact answer (double precision): max_abs, rms_rel (over rms of the "
+     "output), max_ulp, ratio\n"
+     "  (largest error over its bound), bias (mean over rms of the error), lse_abs. 'standard' is "
+     "attention in three\n"
+     "  steps in the working precision. Pairs of devices: 'identical' where no bit differs.\n"
+     "  --json: problem fill seed device against kernel max_abs rms_rel max_ulp bound_ratio bias "
+     "lse_max_abs\n"
+     "  lse_bound_ratio differ verdict reason milliseconds gflops, null where it means nothing or "
+     "is infinite.\n"
      "  Exit status 1 when a device FAILs, when two differ by more than the sum of their bounds, "
-     "or when nothing ran.",
+     "or when all were\n"
+     "  SKIPPED (no kernel or no memory for the problem).",
      command_compare},
     {"bench", "time, speed and share of the processor's FMA peak",
-     "--problem P [--device ID] [--kernel GLOB] [--threads N] [--fill NAME] [--seed N] [--json]\n"
-     "  The time includes packing K and V. GFLOP/s count the pairs that the mask leaves, 2 (d + "
-     "dv) operations each.",
+     "--problem P... [--problem-file F] [--device ID] [--kernel GLOB] [--threads N] [--fill NAME] "
+     "[--seed N] [--json]\n"
+     "  --threads       of cpu; default: every processor that this process may use\n"
+     "  Times include packing K and V. GFLOP/s count 2 (d + dv) operations for each pair that the "
+     "mask leaves.\n"
+     "  --json: problem fill seed device kernel threads milliseconds (the median) "
+     "milliseconds_min milliseconds_q1\n"
+     "  milliseconds_q3 runs gflops peak_gflops peak_share peak_rss_bytes, null where it is not "
+     "known.",
      command_bench},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -74,10 +97,7 @@ static int finish(int result)
 
 int main(int count, char **arguments)
 {
-    if (count < 2) {
-        help();
-        return EXIT_BAD_INPUT;
-    }
+    if (count < 2) return fail(EXIT_BAD_INPUT, "no command is given (attune help lists them)");
     const char *const name = arguments[1];
     if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         return finish(help());

@@ -37,7 +37,7 @@ static bool accept(const char **at, const char *text)
     return true;
 }
 
-/* A quoted string without escapes. */
+/* A quoted string of printable ASCII without escapes. */
 static bool parse_string(const char **at, char *text, size_t size)
 {
     skip_space(at);
@@ -45,8 +45,11 @@ static bool parse_string(const char **at, char *text, size_t size)
     if (quote != '\'' && quote != '"') return false;
     const char *const end = strchr(*at + 1, quote);
     if (!end || (size_t)(end - *at - 1) >= size) return false;
-    snprintf(text, size, "%.*s", (int)(end - *at - 1), *at + 1);
+    const int length = (int)(end - *at - 1);
+    snprintf(text, size, "%.*s", length, *at + 1);
     *at = end + 1;
+    for (int i = 0; i < length; i++)
+        if (text[i] < ' ' || text[i] > '~') return false;
     return true;
 }
 
@@ -122,14 +125,16 @@ static char *read_header(FILE *file)
     return text;
 }
 
-/* Bytes of the elements, -1 where the shape exceeds what can be. */
+/* Bytes of the elements, -1 where the shape exceeds what can be: strides of an empty array must not overflow either. */
 static int64_t data_bytes(const npy_array *array)
 {
     int64_t bytes = (int64_t)attune_dtype_size(array->dtype);
     bool empty = false;
-    for (int i = 0; i < array->rank; i++) empty |= array->shape[i] == 0;
-    for (int i = 0; i < array->rank && !empty; i++)
-        if (__builtin_mul_overflow(bytes, array->shape[i], &bytes)) return -1;
+    for (int i = 0; i < array->rank; i++) {
+        const int64_t size = array->shape[i];
+        empty |= size == 0;
+        if (size != 0 && __builtin_mul_overflow(bytes, size, &bytes)) return -1;
+    }
     return empty ? 0 : bytes;
 }
 
@@ -196,54 +201,73 @@ int npy_read(const char *path, int rank, npy_array *array)
 
 /* ---- writing ---- */
 
-static bool write_array(FILE *file, const npy_array *array)
+/* 0 or errno. */
+static int write_array(FILE *file, const npy_array *array)
 {
     char text[256];
     size_t length =
         (size_t)snprintf(text, sizeof text, "{'descr': '<f%zu', 'fortran_order': False, 'shape': (",
                          attune_dtype_size(array->dtype));
     for (int i = 0; i < array->rank; i++)
-        length += (size_t)snprintf(text + length, sizeof text - length, "%lld, ",
-                                   (long long)array->shape[i]);
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%lld",
+                                   i == 0 ? "" : ", ", (long long)array->shape[i]);
     length += (size_t)snprintf(text + length, sizeof text - length, "), }");
     const size_t start = MAGIC_SIZE + 4,
                  padded = (start + length + 1 + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT - start;
-    fwrite(MAGIC, 1, MAGIC_SIZE, file);
-    fwrite((const unsigned char[]){1, 0, padded & 255, (unsigned char)(padded >> 8)}, 1, 4, file);
-    fprintf(file, "%s%*s\n", text, (int)(padded - length - 1), "");
+    const unsigned char version_and_size[] = {1, 0, padded & 255, (unsigned char)(padded >> 8)};
     const size_t bytes = (size_t)data_bytes(array);
-    return fwrite(array->data, 1, bytes, file) == bytes && fflush(file) == 0 && !ferror(file);
+    errno = 0;
+    fwrite(MAGIC, 1, MAGIC_SIZE, file);
+    fwrite(version_and_size, 1, sizeof version_and_size, file);
+    fprintf(file, "%s%*s\n", text, (int)(padded - length - 1), "");
+    fwrite(array->data, 1, bytes, file);
+    return fflush(file) != 0 || ferror(file) ? (errno != 0 ? errno : EIO) : 0;
 }
 
-int npy_write(const char *path, const npy_array *array)
+/* 0 or errno. */
+static int write_file(const char *path, const npy_array *array)
+{
+    FILE *const file = fopen(path, "wb");
+    if (!file) return errno;
+    const int error = write_array(file, array);
+    return fclose(file) != 0 && error == 0 ? errno : error;
+}
+
+/* Whether the path is something that a new file must not replace: a pipe, a device. */
+static bool is_special(const char *path)
 {
     struct stat status;
-    const bool in_place = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
-    if (in_place && S_ISDIR(status.st_mode)) return fail(EXIT_BAD_INPUT, "%s is a folder", path);
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+/* The name beside `path` that a file has until it is whole. */
+static char *partial_name(const char *path)
+{
     const size_t size = strlen(path) + 32;
-    char *const temporary = allocate(size);
-    if (in_place)
-        snprintf(temporary, size, "%s", path);
-    else
-        snprintf(temporary, size, "%s.%ld.partial", path, (long)getpid());
-    FILE *const file = fopen(temporary, "wb");
-    int error = errno;
-    bool good = file != NULL;
-    if (file) {
-        errno = 0;
-        good = write_array(file, array);
-        error = errno;
-        if (fclose(file) != 0 && good) {
-            good = false;
-            error = errno;
-        }
-        if (good && !in_place && rename(temporary, path) != 0) {
-            good = false;
-            error = errno;
-        }
-        if (!good && !in_place) remove(temporary);
+    char *const name = allocate(size);
+    snprintf(name, size, "%s.%ld.partial", path, (long)getpid());
+    return name;
+}
+
+int npy_write(const npy_output *outputs, int count)
+{
+    char **const partial = allocate((size_t)count * sizeof *partial);
+    int written = 0, error = 0;
+    for (; written < count && error == 0; written++) {
+        const char *const path = outputs[written].path;
+        partial[written] = is_special(path) ? NULL : partial_name(path);
+        error = write_file(partial[written] ? partial[written] : path, &outputs[written].array);
     }
-    free(temporary);
-    return good ? EXIT_DONE
-                : fail(EXIT_BAD_INPUT, "%s cannot be written: %s", path, strerror(error));
+    int failed = written - 1;
+    for (int i = 0; i < written; i++) {
+        if (partial[i] && error == 0 && rename(partial[i], outputs[i].path) != 0) {
+            error = errno;
+            failed = i;
+        }
+        if (partial[i] && error != 0) remove(partial[i]);
+        free(partial[i]);
+    }
+    free(partial);
+    if (error == 0) return EXIT_DONE;
+    return fail(EXIT_BAD_INPUT, "%s cannot be written: %s", outputs[failed].path, strerror(error));
 }

@@ -16,8 +16,14 @@ typedef struct npy_array {
 /* Reads a file of that rank. 0, or EXIT_BAD_INPUT after one sentence on stderr that names the file. */
 int npy_read(const char *path, int rank, npy_array *array);
 
-/* Writes a file: into a temporary one beside it, renamed when it is whole, so that no partial file is ever seen under the name. A path that
- * is no regular file (a pipe, a device) is written in place. */
-int npy_write(const char *path, const npy_array *array);
+typedef struct npy_output {
+    const char *path;
+    npy_array array;
+} npy_output;
+
+/* Writes files, all or none: each into a temporary one beside its path, and when all are whole they are renamed, so that no partial file is
+ * ever seen and a failure leaves what was there. A path that is no regular file (a pipe, a device) is written in place. 0, or EXIT_BAD_INPUT
+ * after one sentence. */
+int npy_write(const npy_output *outputs, int count);
 
 #endif

@@ -52,7 +52,7 @@ static int read_seed(options *o, const char *name, const char *value)
     errno = 0;
     o->seed = strtoull(value, &end, 10);
     o->has_seed = true;
-    if (end == value || *end != '\0' || errno || *value == '-')
+    if (*end != '\0' || errno != 0 || *value < '0' || *value > '9')
         return fail(EXIT_BAD_INPUT, "%s: '%s' is no number from 0 to 2^64 - 1", name, value);
     return EXIT_DONE;
 }
@@ -145,7 +145,6 @@ typedef struct option_row {
 static const option_row rows[] = {
     FLAG_ROW("--json", json),
     FLAG_ROW("--why", why),
-    FLAG_ROW("--verbose", verbose),
     TEXT_ROW("--q", q),
     TEXT_ROW("--k", k),
     TEXT_ROW("--v", v),

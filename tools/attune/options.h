@@ -9,15 +9,15 @@
 enum { MAX_PROBLEMS = 4096 };
 
 typedef struct options {
-    bool json, why, help, has_scale, has_seed, has_dtype, verbose;
+    bool json, why, help;
     const char *q, *k, *v, *out, *lse;
     const char *device, *devices, *kernel, *layout, *fill;
     const char *problem_file;
     const char **problems; /* of --problem and --problem-file, in their order */
     int problem_count;
+    bool has_dtype, has_mask, has_scale, has_seed;
     attune_dtype dtype;
     attune_mask mask;
-    bool has_mask;
     double scale;
     unsigned long long seed;
     int threads;

@@ -1,7 +1,12 @@
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "peak.h"
 
+#include <math.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "fail.h"
 
@@ -10,7 +15,6 @@
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
-#include <stdlib.h>
 
 /* More chains than latency times units need; a loop over them that the compiler must unroll. */
 enum { CHAINS = 12 };
@@ -73,22 +77,33 @@ static peak_kind peak_of_processor(void)
 }
 #endif
 
+int usable_processors(void)
+{
+    cpu_set_t set;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    return online > 0 ? (int)online : 1;
+}
+
+/* Threads that start together, so that those that share a core or a clock slow each other down as they do in earnest. */
+enum { ROUNDS = 2000000, TRIES = 6 };
+
 typedef struct worker {
     pthread_t thread;
     peak_kind kind;
-    double gflops;
-    float sink;
+    pthread_barrier_t *together;
+    double start[TRIES], end[TRIES];
+    volatile float sink; /* the sums must be computed */
 } worker;
 
-static void *measure(void *argument)
+static void *work(void *argument)
 {
-    enum { ROUNDS = 200000, TRIES = 5 };
     worker *const w = argument;
     for (int i = 0; i < TRIES; i++) {
-        const double start = seconds_now();
-        w->sink += w->kind.run(ROUNDS);
-        const double gflops = 2e-9 * ROUNDS * CHAINS * w->kind.lanes / (seconds_now() - start);
-        if (gflops > w->gflops) w->gflops = gflops;
+        pthread_barrier_wait(w->together);
+        w->start[i] = seconds_now();
+        w->sink = w->kind.run(ROUNDS);
+        w->end[i] = seconds_now();
     }
     return NULL;
 }
@@ -96,18 +111,26 @@ static void *measure(void *argument)
 double peak_fma_gflops(int threads)
 {
     const peak_kind kind = peak_of_processor();
-    if (!kind.run) return 0;
+    if (!kind.run || threads == 0) return 0;
     worker *const workers = allocate((size_t)threads * sizeof *workers);
-    int started = 0;
-    double total = 0;
-    for (; started < threads; started++) {
-        workers[started] = (worker){.kind = kind};
-        if (pthread_create(&workers[started].thread, NULL, measure, &workers[started]) != 0) break;
+    pthread_barrier_t together;
+    pthread_barrier_init(&together, NULL, (unsigned)threads);
+    for (int i = 0; i < threads; i++) {
+        workers[i] = (worker){.kind = kind, .together = &together};
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
+            exit(fail(EXIT_FAILED, "the system starts no more than %d threads", i));
     }
-    for (int i = 0; i < started; i++) {
-        pthread_join(workers[i].thread, NULL);
-        total += workers[i].gflops;
+    for (int i = 0; i < threads; i++) pthread_join(workers[i].thread, NULL);
+    double least = INFINITY;
+    for (int t = 0; t < TRIES; t++) {
+        double start = INFINITY, end = 0;
+        for (int i = 0; i < threads; i++) {
+            start = fmin(start, workers[i].start[t]);
+            end = fmax(end, workers[i].end[t]);
+        }
+        least = fmin(least, end - start);
     }
+    pthread_barrier_destroy(&together);
     free(workers);
-    return total;
+    return 2e-9 * ROUNDS * CHAINS * kind.lanes * threads / least;
 }

@@ -1,102 +1,104 @@
 #include "runner.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "fail.h"
 
-static attune_status upload(attune_context *context, const void *from, size_t bytes,
-                            attune_buffer *buffer)
+attune_status open_device(const char *device, int threads, attune_context **context,
+                          attune_device_info *info)
 {
-    attune_status status = attune_buffer_alloc(context, bytes, buffer);
-    if (status == ATTUNE_OK && bytes > 0)
-        status = attune_buffer_write(context, *buffer, from, bytes, NULL);
+    attune_context_options settings;
+    attune_context_options_init(&settings);
+    settings.threads = threads;
+    attune_status status = attune_context_open(device, &settings, context);
+    if (status == ATTUNE_OK) status = attune_context_device(*context, info);
     return status;
 }
 
-/* A buffer in which every element of any dtype is NaN. */
-static attune_status upload_nan(attune_context *context, size_t bytes, attune_buffer *buffer)
+/* A buffer that holds `bytes` bytes of the host. */
+static attune_status place(const runner *r, void *host, size_t bytes, attune_buffer *buffer)
 {
-    void *const nan = allocate(bytes);
-    memset(nan, 0xff, bytes);
-    const attune_status status = upload(context, nan, bytes, buffer);
-    free(nan);
-    return status;
+    if (r->in_place) {
+        *buffer = (attune_buffer){.handle = host};
+        return ATTUNE_OK;
+    }
+    const attune_status status = attune_buffer_alloc(r->context, bytes, buffer);
+    return status == ATTUNE_OK ? attune_buffer_write(r->context, *buffer, host, bytes, NULL)
+                               : status;
 }
 
-static size_t span_bytes(const attune_problem *p, int64_t seq, int64_t heads, int64_t dims,
-                         const int64_t *strides)
+/* All bits set are NaN in every dtype. */
+static void *allocate_nan(size_t bytes)
 {
-    const int64_t sizes[ATTUNE_RANK] = {p->batch, seq, heads, dims};
-    return (size_t)attune_span(sizes, strides) * attune_dtype_size(p->dtype);
+    return memset(allocate(bytes), 0xff, bytes);
+}
+
+static attune_status place_all(runner *r, const inputs *in)
+{
+    attune_forward_tensors *const t = &r->tensors;
+    attune_status status = place(r, in->q, r->bytes.q, &t->q);
+    if (status == ATTUNE_OK) status = place(r, in->k, r->bytes.k, &t->k);
+    if (status == ATTUNE_OK) status = place(r, in->v, r->bytes.v, &t->v);
+    if (status == ATTUNE_OK) status = place(r, r->o, r->bytes.o, &t->o);
+    if (status == ATTUNE_OK) status = place(r, r->lse, r->bytes.lse, &t->lse);
+    if (status == ATTUNE_OK)
+        status =
+            attune_buffer_alloc(r->context, attune_plan_workspace_size(r->plan), &t->workspace);
+    return status;
 }
 
 attune_status runner_open(runner *r, attune_context *context, const inputs *in, const char *kernel)
 {
-    const attune_problem *const p = &in->problem;
-    *r = (runner){
-        .context = context, .o_bytes = inputs_output_bytes(p), .lse_bytes = inputs_lse_bytes(p)};
+    *r = (runner){.context = context};
     attune_forward_tensors_init(&r->tensors);
     attune_plan_options options;
     attune_plan_options_init(&options);
     options.kernel = kernel;
-
-    attune_status status = attune_plan_create(context, p, &options, &r->plan);
-    attune_forward_tensors *const t = &r->tensors;
-    if (status == ATTUNE_OK)
-        status = upload(context, in->q,
-                        span_bytes(p, p->seqlen_q, p->heads_q, p->head_dim, p->q_strides), &t->q);
-    if (status == ATTUNE_OK)
-        status = upload(context, in->k,
-                        span_bytes(p, p->seqlen_k, p->heads_kv, p->head_dim, p->k_strides), &t->k);
-    if (status == ATTUNE_OK)
-        status =
-            upload(context, in->v,
-                   span_bytes(p, p->seqlen_k, p->heads_kv, p->head_dim_v, p->v_strides), &t->v);
-    if (status == ATTUNE_OK) status = upload_nan(context, r->o_bytes, &t->o);
-    if (status == ATTUNE_OK) status = upload_nan(context, r->lse_bytes, &t->lse);
-    if (status == ATTUNE_OK)
-        status = attune_buffer_alloc(context, attune_plan_workspace_size(r->plan), &t->workspace);
+    attune_device_info info;
+    attune_status status = attune_context_device(context, &info);
+    if (status == ATTUNE_OK) status = attune_plan_create(context, &in->problem, &options, &r->plan);
+    if (status == ATTUNE_OK) {
+        r->in_place = strcmp(info.backend, "cpu") == 0;
+        r->bytes = problem_bytes(&in->problem);
+        r->o = allocate_nan(r->bytes.o);
+        r->lse = allocate_nan(r->bytes.lse);
+        status = place_all(r, in);
+    }
     if (status != ATTUNE_OK) runner_close(r);
     return status;
 }
 
 void runner_close(runner *r)
 {
-    attune_buffer *const buffers[] = {&r->tensors.q, &r->tensors.k,   &r->tensors.v,
-                                      &r->tensors.o, &r->tensors.lse, &r->tensors.workspace};
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        if (buffers[i]->handle) attune_buffer_free(r->context, buffers[i]);
+    attune_forward_tensors *const t = &r->tensors;
+    attune_buffer *const copies[] = {&t->q, &t->k, &t->v, &t->o, &t->lse};
+    for (size_t i = 0; !r->in_place && i < sizeof copies / sizeof *copies; i++)
+        attune_buffer_free(r->context, copies[i]);
+    attune_buffer_free(r->context, &t->workspace);
     attune_plan_destroy(r->plan);
+    free(r->o);
+    free(r->lse);
     *r = (runner){.plan = NULL};
 }
 
-attune_status run_once(attune_context *context, const inputs *in, const char *kernel,
-                       run_result *result)
+attune_status runner_run(const runner *r, double *milliseconds)
 {
-    *result = (run_result){.o = NULL};
-    runner r;
-    attune_status status = runner_open(&r, context, in, kernel);
-    if (status != ATTUNE_OK) return status;
-    result->o = allocate(r.o_bytes);
-    result->lse = allocate(r.lse_bytes);
-    snprintf(result->kernel, sizeof result->kernel, "%s", attune_plan_kernel(r.plan));
-    status = attune_plan_time(r.plan, &r.tensors, NULL, &result->milliseconds);
-    if (status == ATTUNE_OK) status = attune_plan_arithmetic(r.plan, &result->arithmetic);
-    if (status == ATTUNE_OK && r.o_bytes > 0)
-        status = attune_buffer_read(context, r.tensors.o, result->o, r.o_bytes, NULL);
-    if (status == ATTUNE_OK && r.lse_bytes > 0)
-        status = attune_buffer_read(context, r.tensors.lse, result->lse, r.lse_bytes, NULL);
-    if (status == ATTUNE_OK) status = attune_synchronize(context, NULL);
-    runner_close(&r);
-    if (status != ATTUNE_OK) run_result_free(result);
+    return attune_plan_time(r->plan, &r->tensors, NULL, milliseconds);
+}
+
+attune_status runner_read(const runner *r)
+{
+    if (r->in_place) return ATTUNE_OK;
+    attune_status status = attune_buffer_read(r->context, r->tensors.o, r->o, r->bytes.o, NULL);
+    if (status == ATTUNE_OK)
+        status = attune_buffer_read(r->context, r->tensors.lse, r->lse, r->bytes.lse, NULL);
     return status;
 }
 
-void run_result_free(run_result *result)
+uint64_t peak_rss(void)
 {
-    free(result->o);
-    free(result->lse);
-    *result = (run_result){.o = NULL};
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }

@@ -1,4 +1,4 @@
-/* One run of a problem on one device, host memory to host memory. */
+/* A problem on a device: its plan, its tensors there, and what comes back. */
 #ifndef ATTUNE_COMMAND_RUNNER_H
 #define ATTUNE_COMMAND_RUNNER_H
 
@@ -6,31 +6,33 @@
 #include "attune/numerics.h"
 #include "inputs.h"
 
-enum { KERNEL_NAME_SIZE = 128 };
-
-typedef struct run_result {
-    void *o; /* the problem's dtype and strides */
-    float *lse;
-    char kernel[KERNEL_NAME_SIZE];
-    attune_arithmetic arithmetic;
-    double milliseconds; /* of the run alone */
-} run_result;
-
-/* A plan with its buffers on the device; o and lse start as NaN. */
+/* Memory of the device cpu is host memory: there the inputs and results are used in place, and nothing is copied. */
 typedef struct runner {
     attune_context *context;
     attune_plan *plan;
     attune_forward_tensors tensors;
-    size_t o_bytes, lse_bytes;
+    bool in_place;
+    tensor_sizes bytes;
+    void *o; /* on the host, the problem's dtype and strides */
+    float *lse;
 } runner;
 
-/* `kernel` is a glob or NULL. On failure nothing is held and attune_error_detail() says why. */
+/* Opens a context; `threads` is for cpu, 0 its default. */
+attune_status open_device(const char *device, int threads, attune_context **context,
+                          attune_device_info *info);
+
+/* `kernel` is a glob or NULL. o and lse start as NaN, on the host and on the device. The inputs must outlive the runner when it works in
+ * place, else they are no longer needed. On failure nothing is held and attune_error_detail() says why. */
 attune_status runner_open(runner *r, attune_context *context, const inputs *in, const char *kernel);
 void runner_close(runner *r);
 
-/* Runs once and reads the outputs; the caller frees the result. */
-attune_status run_once(attune_context *context, const inputs *in, const char *kernel,
-                       run_result *result);
-void run_result_free(run_result *result);
+/* One run: milliseconds without copies. */
+attune_status runner_run(const runner *r, double *milliseconds);
+
+/* Brings the results to r->o and r->lse. */
+attune_status runner_read(const runner *r);
+
+/* Largest resident set of this process so far, in bytes. */
+uint64_t peak_rss(void);
 
 #endif

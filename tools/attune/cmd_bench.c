@@ -97,9 +97,8 @@ static int bench_problem(const options *o, const char *problem, int fill, attune
     const int code = inputs_from_problem(o, problem, false, fill, &in);
     if (code != EXIT_DONE) return code;
     runner r;
-    attune_status status = runner_open(&r, context, &in, o->kernel);
+    attune_status status = runner_open_freeing(&r, context, &in, o->kernel);
     if (status == ATTUNE_OK) {
-        if (!r.in_place) inputs_free(&in);
         const int threads = strcmp(info->backend, "cpu") == 0 ? o->threads : 0;
         const double before = peak_fma_gflops(threads);
         timing t;

@@ -60,9 +60,8 @@ static int write_results(const options *o, const attune_problem *p, const runner
 static int run(const options *o, inputs *in, attune_context *context, const char *device)
 {
     runner r;
-    attune_status status = runner_open(&r, context, in, o->kernel);
+    attune_status status = runner_open_freeing(&r, context, in, o->kernel);
     if (status != ATTUNE_OK) return fail_status(status);
-    if (!r.in_place) inputs_free(in);
     double milliseconds;
     status = runner_run(&r, &milliseconds);
     if (status == ATTUNE_OK) status = runner_read(&r);

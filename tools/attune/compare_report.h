@@ -16,7 +16,7 @@ typedef struct compared_case {
 typedef struct compare_row {
     const char *device;
     const char *against;    /* the other device of a pair, else NULL */
-    const char *kernel;     /* NULL where none ran */
+    const char *kernel;     /* NULL of standard attention, and where none ran */
     const char *reason;     /* of SKIPPED, or of a run that failed; else NULL */
     attune_metrics metrics; /* only the verdict means something where there is a reason */
     double milliseconds;    /* of a run that is judged; else 0 */

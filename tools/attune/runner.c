@@ -35,13 +35,32 @@ static void *allocate_nan(size_t bytes)
     return memset(allocate(bytes), 0xff, bytes);
 }
 
-static attune_status place_all(runner *r, const inputs *in)
+/* An input, and where it may be freed when it is copied. */
+static attune_status place_input(const runner *r, void *host, size_t bytes, void **freed,
+                                 attune_buffer *buffer)
+{
+    const attune_status status = place(r, host, bytes, buffer);
+    if (freed && !r->in_place) {
+        free(*freed);
+        *freed = NULL;
+    }
+    return status;
+}
+
+/* `freed`: the inputs if they may be freed, else NULL. */
+static attune_status place_all(runner *r, const inputs *in, inputs *freed)
 {
     attune_forward_tensors *const t = &r->tensors;
-    attune_status status = place(r, in->q, r->bytes.q, &t->q);
-    if (status == ATTUNE_OK) status = place(r, in->k, r->bytes.k, &t->k);
-    if (status == ATTUNE_OK) status = place(r, in->v, r->bytes.v, &t->v);
-    if (status == ATTUNE_OK) status = place(r, r->o, r->bytes.o, &t->o);
+    attune_status status = place_input(r, in->q, r->bytes.q, freed ? &freed->q : NULL, &t->q);
+    if (status == ATTUNE_OK)
+        status = place_input(r, in->k, r->bytes.k, freed ? &freed->k : NULL, &t->k);
+    if (status == ATTUNE_OK)
+        status = place_input(r, in->v, r->bytes.v, freed ? &freed->v : NULL, &t->v);
+    if (status != ATTUNE_OK) return status;
+
+    r->o = allocate_nan(r->bytes.o);
+    r->lse = allocate_nan(r->bytes.lse);
+    status = place(r, r->o, r->bytes.o, &t->o);
     if (status == ATTUNE_OK) status = place(r, r->lse, r->bytes.lse, &t->lse);
     if (status == ATTUNE_OK)
         status =
@@ -49,7 +68,8 @@ static attune_status place_all(runner *r, const inputs *in)
     return status;
 }
 
-attune_status runner_open(runner *r, attune_context *context, const inputs *in, const char *kernel)
+static attune_status open_runner(runner *r, attune_context *context, const inputs *in,
+                                 inputs *freed, const char *kernel)
 {
     *r = (runner){.context = context};
     attune_forward_tensors_init(&r->tensors);
@@ -62,12 +82,21 @@ attune_status runner_open(runner *r, attune_context *context, const inputs *in, 
     if (status == ATTUNE_OK) {
         r->in_place = strcmp(info.backend, "cpu") == 0;
         r->bytes = problem_bytes(&in->problem);
-        r->o = allocate_nan(r->bytes.o);
-        r->lse = allocate_nan(r->bytes.lse);
-        status = place_all(r, in);
+        status = place_all(r, in, freed);
     }
     if (status != ATTUNE_OK) runner_close(r);
     return status;
+}
+
+attune_status runner_open(runner *r, attune_context *context, const inputs *in, const char *kernel)
+{
+    return open_runner(r, context, in, NULL, kernel);
+}
+
+attune_status runner_open_freeing(runner *r, attune_context *context, inputs *in,
+                                  const char *kernel)
+{
+    return open_runner(r, context, in, in, kernel);
 }
 
 void runner_close(runner *r)

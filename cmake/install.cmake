@@ -12,7 +12,7 @@ install(FILES "${PROJECT_BINARY_DIR}/attune-config-version.cmake" DESTINATION "$
 
 file(RELATIVE_PATH prefix_from_pkgconfig "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /prefix)
 string(REGEX REPLACE "/$" "" prefix_from_pkgconfig "${prefix_from_pkgconfig}")
-list(TRANSFORM static_needs PREPEND -l OUTPUT_VARIABLE static_flags)
+list(TRANSFORM static_needs PREPEND -l REGEX "^[^/]" OUTPUT_VARIABLE static_flags)
 list(JOIN static_flags " " static_flags)
 configure_file(cmake/attune.pc.in attune.pc @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/attune.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -21,7 +21,7 @@ def defined(nm, *arguments):
         [nm, *arguments], check=True, capture_output=True, text=True
     ).stdout.splitlines()
     names = {fields[2].split("@")[0] for fields in map(str.split, lines) if len(fields) == 3}
-    return {name for name in names if not name.startswith("_")}  # the toolchain's own
+    return {name for name in names if name[0] not in "._"}  # the rest is the toolchain's
 
 
 def main():

@@ -212,8 +212,8 @@ static void defaults_are_left_out(void **user)
     const char *const texts[] = {
         "op=forward,b=2,hq=8,hkv=2,sq=128,sk=1024,d=64,dtype=f16,mask=causal",
         "op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=1,dtype=f32",
-        "op=forward,b=2,hq=4,hkv=4,sq=3,sk=5,d=64,dv=32,dtype=bf16,mask=causal-top-left,scale=0.1,"
-        "lse=1,layout=bhsd",
+        "op=forward,b=2,hq=4,hkv=4,sq=3,sk=5,d=9,dv=8,dtype=bf16,mask=causal-top-left,scale=0.1",
+        "op=forward,b=2,hq=4,hkv=4,sq=3,sk=5,d=64,dv=32,dtype=f32,lse=1,layout=bhsd",
         "op=forward,b=2,hq=4,hkv=4,sq=3,sk=5,d=64,dtype=f32,scale=0,k_strides=0:64:0:1",
         "op=forward,b=2,hq=4,hkv=4,sq=3,sk=5,d=64,dtype=f32,scale=-1e-20",
     };

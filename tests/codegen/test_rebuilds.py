@@ -1,0 +1,85 @@
+"""Touching a template rebuilds what it feeds and nothing else. usage: test_rebuilds.py CMAKE GENERATOR"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CMAKE, GENERATOR = sys.argv.pop(1), sys.argv.pop(1)
+
+# A project with the kernels alone, and few of them.
+PROJECT = """
+cmake_minimum_required(VERSION 3.22)
+project(attune LANGUAGES C)
+include(codegen/codegen.cmake)
+add_library(kernels STATIC)
+attune_add_kernels(kernels c)
+attune_add_kernels(kernels opencl)
+"""
+
+
+def keep(path, part):
+    """Leaves the header and the lines that hold `part`."""
+    lines = path.read_text("utf-8").splitlines(True)
+    path.write_text("".join([lines[0], *(line for line in lines[1:] if part in line)]), "utf-8")
+
+
+class Rebuilds(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+        for folder in ("codegen", "templates", "backends", "include"):
+            shutil.copytree(ROOT / folder, self.root / folder)
+        for name in ("cpu", "opencl"):
+            keep(self.root / "backends" / name / "tuned.tsv", "_f32_d32_")
+        (self.root / "CMakeLists.txt").write_text(PROJECT, "utf-8")
+        self.build = self.root / "build"
+        python = f"-DPython3_EXECUTABLE={sys.executable}"
+        self.run_command(CMAKE, "-S", self.root, "-B", self.build, "-G", GENERATOR, python)
+        self.make()
+
+    def run_command(self, *command):
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def make(self):
+        """Builds; the names of the sources whose objects were made anew."""
+        before = self.objects()
+        self.run_command(CMAKE, "--build", self.build)
+        after = self.objects()
+        return {path.name for path, time in after.items() if before.get(path) != time}
+
+    def objects(self):
+        return {path: path.stat().st_mtime_ns for path in self.build.rglob("*.c.o")}
+
+    def append(self, name, text):
+        path = self.root / name
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+        later = path.stat().st_mtime + 2  # whatever the clock's grain
+        os.utime(path, (later, later))
+
+    def test_what_is_fed_is_rebuilt(self):
+        everything = {path.name for path in self.objects()}
+        table_c, table_opencl = "kernel_table_c.c.o", "kernel_table_opencl.c.o"
+        kernels = everything - {table_c, table_opencl}
+        self.assertGreaterEqual(len(kernels), 3)
+        self.assertEqual(self.make(), set())
+
+        self.append("templates/forward.j2", "")
+        self.assertEqual(self.make(), set(), "the bytes are the same")
+        self.append("templates/engine/simt.j2", "\n/* touched */\n")
+        self.assertEqual(self.make(), {table_opencl})
+        self.append("templates/forward.j2", "\n/* touched */\n")
+        self.assertEqual(self.make(), kernels | {table_opencl})
+        self.append("templates/dialect/c_avx2.j2", "\n/* touched */\n")
+        self.assertEqual(self.make(), {name for name in kernels if "w8" in name})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,583 @@
+/* forward_f32_d128_simt_q16k32t128 for opencl (any), rendered from templates/: change it there. */
+
+#define KERNEL_NAME forward_f32_d128_simt_q16k32t128
+#define PACK_NAME forward_f32_d128_simt_q16k32t128_pack
+#define STORAGE f32
+#define HEAD_DIM 128
+#define BLOCK_Q 16
+#define BLOCK_K 32
+#define THREADS 128
+#define PANEL 0
+#define LANES 1
+#define FAST_MEMORY 26880
+
+/* Dialect OpenCL C 1.2: qualifiers, scalar words, vector words of LANES floats, work-items, entry. */
+#pragma OPENCL FP_CONTRACT OFF
+
+#define ATTUNE_ABI_INT32 int
+#define ATTUNE_ABI_INT64 long
+
+#define INLINE static inline
+#define GLOBAL __global
+#define LOCAL __local
+#define PRAGMA(text) _Pragma(#text)
+#define UNROLL _Pragma("unroll")
+#define UNROLL_BY(n) PRAGMA(unroll n)
+#define F32_INFINITY INFINITY
+#define ALIGNED __attribute__((aligned(64)))
+
+typedef long int64;
+
+#define f32_to_bits(x) as_uint(x)
+#define bits_to_f32(x) as_float(x)
+#define fma_f32(a, b, c) fma(a, b, c)
+/* fmax costs two more instructions for what it promises about NaN, which nobody needs here. */
+#define max_f32(a, b) ((a) > (b) ? (a) : (b))
+#define ceil_f32(x) ceil(x)
+#define rint_f32(x) rint(x)
+
+/* ---- vectors ---- */
+
+#define SPELL_(name, lanes) name##lanes
+#define SPELL(name, lanes) SPELL_(name, lanes)
+
+#if LANES > 1
+typedef SPELL(float, LANES) vec;
+#define vec_load(p) SPELL(vload, LANES)(0, p)
+#define vec_store(p, x) SPELL(vstore, LANES)(x, 0, p)
+#define vec_set(x) ((vec)(x))
+#define vec_fma(a, b, c) fma(a, b, c)
+#define vec_add(a, b) ((a) + (b))
+#define vec_sub(a, b) ((a) - (b))
+#define vec_mul(a, b) ((a) * (b))
+#define vec_max(a, b) ((a) > (b) ? (a) : (b))
+#define vec_rint(x) rint(x)
+#define vec_max_lanes(x) SPELL(max_lanes_, LANES)(x)
+
+INLINE float max_lanes_4(float4 x) { return max_f32(max_f32(x.x, x.z), max_f32(x.y, x.w)); }
+INLINE float max_lanes_8(float8 x) { return max_lanes_4(vec_max(x.lo, x.hi)); }
+INLINE float max_lanes_16(float16 x) { return max_lanes_8(vec_max(x.lo, x.hi)); }
+
+INLINE vec vec_scale(vec x, vec t)
+{
+    const SPELL(int, LANES) e = SPELL(convert_int, LANES)(t); /* any value where t is out of range */
+    return select(x * SPELL(as_float, LANES)((e + 127) << 23), (vec)(0.0f), t < (vec)(-125.0f));
+}
+#endif
+
+/* ---- work-items of a group ---- */
+
+#define THREAD ((int)get_local_id(0))
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+
+/* x[i] becomes the max, or the canonical sum, of the 16 neighbouring work-items' x[i], for i < ROWS. `scratch` holds 16 · ROWS floats for each 16
+ * work-items; nobody reads it before, and it is free again after. */
+#define LANES_REDUCE(x, scratch, REDUCE)                                                                                      \
+    do {                                                                                                                      \
+        LOCAL float *mine = (scratch) + THREAD / 16 * (16 * ROWS);                                                            \
+        UNROLL for (int i = 0; i < ROWS; i++) mine[i * 16 + THREAD % 16] = (x)[i];                                            \
+        BARRIER();                                                                                                            \
+        UNROLL for (int i = 0; i < ROWS; i++) {                                                                               \
+            float all[16];                                                                                                    \
+            UNROLL for (int lane = 0; lane < 16; lane++) all[lane] = mine[i * 16 + lane];                                     \
+            (x)[i] = REDUCE(all);                                                                                             \
+        }                                                                                                                     \
+        BARRIER();                                                                                                            \
+    } while (0)
+#define LANES_MAX(x, scratch) LANES_REDUCE(x, scratch, max_of_16)
+#define LANES_SUM(x, scratch) LANES_REDUCE(x, scratch, sum_of_16)
+
+INLINE float max_of_16(const float *x)
+{
+    float top = x[0];
+    UNROLL for (int i = 1; i < 16; i++) top = max_f32(top, x[i]);
+    return top;
+}
+
+/* ---- entry ---- */
+
+#define KERNEL_ENTRY(name, function)                                                                                          \
+    __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void name(                                                  \
+        const attune_forward_args args, __global const storage *q, __global const storage *k, __global const storage *v,      \
+        __global storage *o, __global float *lse, __global float *workspace)                                                  \
+    {                                                                                                                         \
+        __local float fast[FAST_MEMORY / 4 + 1];                                                                              \
+        const tensors t = {q, k, v, o, lse, workspace, fast};                                                                 \
+        function(&args, &t, args.first_group + (int64)get_group_id(0));                                                       \
+    }
+
+/* What the host hands to a generated kernel: one plain struct, compiled by the host and by every dialect, so only fixed-size
+ * members at their natural alignment, no pointers, no padding. The dialect's compiler has no standard headers: a dialect defines
+ * ATTUNE_ABI_INT32 and ATTUNE_ABI_INT64 before this text where <stdint.h> is missing. */
+#ifndef ATTUNE_KERNEL_ABI_H
+#define ATTUNE_KERNEL_ABI_H
+
+#ifndef ATTUNE_ABI_INT64
+#include <stdint.h>
+#define ATTUNE_ABI_INT32 int32_t
+#define ATTUNE_ABI_INT64 int64_t
+#endif
+
+/* A tensor (batch, seq, head, dim) with dim stride 1; everything in elements. */
+typedef struct attune_view {
+    ATTUNE_ABI_INT64 offset; /* of element (0, 0, 0, 0) from the buffer's handle */
+    ATTUNE_ABI_INT64 batch;
+    ATTUNE_ABI_INT64 seq;
+    ATTUNE_ABI_INT64 head;
+} attune_view;
+
+typedef struct attune_forward_args {
+    attune_view q, k, v, o;
+    ATTUNE_ABI_INT64
+        lse_offset; /* floats from the handle; lse is packed (batch, heads_q, seqlen_q) */
+    ATTUNE_ABI_INT64 workspace_offset; /* floats from the handle */
+    ATTUNE_ABI_INT64
+        first_group; /* number of this launch's first work-group: long grids go in several launches */
+    ATTUNE_ABI_INT32 batch;
+    ATTUNE_ABI_INT32 heads_q;
+    ATTUNE_ABI_INT32 heads_kv;
+    ATTUNE_ABI_INT32 seqlen_q;
+    ATTUNE_ABI_INT32 seqlen_k;
+    ATTUNE_ABI_INT32 head_dim; /* the true ones, at most HEAD_DIM of the kernel */
+    ATTUNE_ABI_INT32 head_dim_v;
+    ATTUNE_ABI_INT32 causal;     /* 1: row i sees keys j <= i + diagonal; 0: all keys */
+    ATTUNE_ABI_INT32 diagonal;   /* seqlen_k - seqlen_q (bottom-right) or 0 (top-left) */
+    ATTUNE_ABI_INT32 return_lse; /* 1: lse is written */
+    float scale_log2; /* fp32(softmax_scale · log2 e), rounded once: scores are in log2 units */
+    ATTUNE_ABI_INT32 reserved; /* 0 */
+} attune_forward_args;
+
+#define ATTUNE_CEIL_DIV(x, n) (((x) + (n)-1) / (n))
+#define ATTUNE_ROUND_UP(x, n) (ATTUNE_CEIL_DIV(x, n) * (n))
+
+/* Packed panels of K and V in the workspace, floats, for one key head (an engine with PANEL columns a panel):
+ *   K  [ceil(seqlen_k / PANEL)][head_dim][PANEL]      one row of a panel = one dimension of PANEL keys
+ *   V  [ceil(head_dim_v / PANEL)][seqlen_k][PANEL]    one row of a panel = PANEL dimensions of one key
+ * All K panels of (batch, heads_kv) come first, then all V panels. */
+#define ATTUNE_K_PANELS(seqlen_k, head_dim, panel)                                                 \
+    (ATTUNE_ROUND_UP((ATTUNE_ABI_INT64)(seqlen_k), panel) * (head_dim))
+#define ATTUNE_V_PANELS(seqlen_k, head_dim_v, panel)                                               \
+    (ATTUNE_ROUND_UP((ATTUNE_ABI_INT64)(head_dim_v), panel) * (seqlen_k))
+
+#endif
+
+/* Canonical arithmetic: the one sequence of IEEE fp32 operations that every dialect performs, so that every device gives the same
+ * bits. Nothing here may be contracted, reassociated or replaced by a device's own approximation. */
+
+#define CONCAT_(a, b) a##b
+#define CONCAT(a, b) CONCAT_(a, b)
+#define UP_TO_MULTIPLE(x, n) (((x) + (n) - 1) / (n) * (n))
+
+/* ---- storage types: widened exactly, narrowed to nearest even, in integer arithmetic ---- */
+
+typedef float storage_f32;
+typedef unsigned short storage_f16;
+typedef unsigned short storage_bf16;
+
+#define storage CONCAT(storage_, STORAGE)
+#define widen CONCAT(widen_, STORAGE)
+#define narrow CONCAT(narrow_, STORAGE)
+
+INLINE float widen_f32(storage_f32 x) { return x; }
+INLINE storage_f32 narrow_f32(float x) { return x; }
+
+INLINE float widen_f16(storage_f16 h)
+{
+    const unsigned sign = ((unsigned)h & 0x8000u) << 16, magnitude = (unsigned)h & 0x7fffu;
+    const unsigned rebias = (magnitude >= 0x7c00u ? 224u : 112u) << 23; /* infinity and NaN keep an all-ones exponent */
+    const float normal = bits_to_f32((magnitude << 13) + rebias);
+    const float subnormal = (float)(int)magnitude * 0x1p-24f;
+    return bits_to_f32(sign | f32_to_bits(magnitude < 0x400u ? subnormal : normal));
+}
+
+INLINE storage_f16 narrow_f16(float x)
+{
+    const unsigned bits = f32_to_bits(x), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+    const unsigned normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - (112u << 23)) >> 13;
+    /* below 2^-14 the unit is 2^-24: shift the significand there, ties to even; below 2^-25 nothing is left */
+    const unsigned exponent = magnitude >> 23, shift = exponent < 102u ? 24u : exponent > 112u ? 14u : 126u - exponent;
+    const unsigned significand = exponent < 102u ? 0u : (magnitude & 0x7fffffu) | 0x800000u;
+    const unsigned subnormal = (significand + (1u << (shift - 1u)) - 1u + ((significand >> shift) & 1u)) >> shift;
+    const unsigned finite = magnitude < 0x38800000u ? subnormal : normal;
+    const unsigned special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    return (storage_f16)(sign | (magnitude >= 0x477ff000u ? special : finite));
+}
+
+INLINE float widen_bf16(storage_bf16 h) { return bits_to_f32((unsigned)h << 16); }
+
+INLINE storage_bf16 narrow_bf16(float x)
+{
+    const unsigned bits = f32_to_bits(x);
+    const unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (storage_bf16)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
+}
+
+/* ---- exponential ---- */
+
+/* 2^x for |x| <= 1/2, degree 6, relative error 8.2e-8; FMA and SET are the scalar's or the vector's. */
+#define EXP2_FRACTION(FMA, SET, x)                                                                                         \
+    FMA(FMA(FMA(FMA(FMA(FMA(SET(.000154614449f), x, SET(.0013400428f)), x, SET(.00961805694f)), x, SET(.0555032715f)), x,  \
+                SET(.240226507f)),                                                                                         \
+            x, SET(.693147182f)),                                                                                          \
+        x, SET(1.0f))
+
+/* 2^x for an integer x <= 127; 0 below -126, where the power would be subnormal. */
+INLINE float exp2_integer(float x)
+{
+    return x < -126.0f ? 0.0f : bits_to_f32((unsigned)((int)max_f32(x, -126.0f) + 127) << 23);
+}
+
+/* What a score s weighs against a row whose max (an integer) is m: 2^(s - m), as 2^(s - n) · 2^(n - m) with n = rint(s), so that a later
+ * rise of m is an exact rescale. 0 below 2^-125, and so for s = -inf; NaN stays NaN. */
+INLINE float weight(float s, float m)
+{
+    const float n = rint_f32(s), x = s - n, t = n - m;
+    return t < -125.0f ? 0.0f : EXP2_FRACTION(fma_f32, , x) * exp2_integer(t);
+}
+
+/* The max that scores are compared with: a row that has seen no key yet has m = -inf, and -inf - -inf is no number. */
+INLINE float finite_max(float m) { return m == -F32_INFINITY ? 0.0f : m; }
+
+/* ---- the end of a row ---- */
+
+/* The 16 partial sums of l (key index mod 16), by halves. */
+INLINE float sum_of_16(const float *x)
+{
+    float y[8];
+    UNROLL for (int i = 0; i < 8; i++) y[i] = x[i] + x[i + 8];
+    UNROLL for (int i = 0; i < 4; i++) y[i] = y[i] + y[i + 4];
+    return (y[0] + y[2]) + (y[1] + y[3]);
+}
+
+/* 1/x for normal x: an integer first guess (12 % off), three Newton steps. */
+INLINE float reciprocal(float x)
+{
+    float r = bits_to_f32(0x7ef311c7u - f32_to_bits(x));
+    UNROLL for (int i = 0; i < 3; i++) r = fma_f32(fma_f32(-x, r, 1.0f), r, r);
+    return r;
+}
+
+/* x / y given r = reciprocal(y): one correction. An infinite quotient has no residual. */
+INLINE float quotient(float x, float y, float r)
+{
+    const float q = x * r, corrected = fma_f32(fma_f32(-q, y, x), r, q);
+    return q == F32_INFINITY || q == -F32_INFINITY ? q : corrected;
+}
+
+/* ln(x · 2^m) for normal x and integer m: x = f · 2^e with f in [sqrt(1/2), sqrt(2)); ln f = t - t²/2 + t³ R(t), t = f - 1, R a minimax
+ * polynomial of degree 6 (relative error of ln f below 1.3e-7); ln 2 in two parts. NaN stays NaN. */
+INLINE float log_scaled(float x, float m)
+{
+    const unsigned shifted = f32_to_bits(x) - 0x3f3504f3u;
+    const int e = (int)shifted >> 23;
+    const float t = bits_to_f32((shifted & 0x7fffffu) + 0x3f3504f3u) - 1.0f, t2 = t * t;
+    float r = .087004304f;
+    r = fma_f32(r, t, -.14267486f);
+    r = fma_f32(r, t, .14914769f);
+    r = fma_f32(r, t, -.16577585f);
+    r = fma_f32(r, t, .19963063f);
+    r = fma_f32(r, t, -.25001338f);
+    r = fma_f32(r, t, .3333391f);
+    const float ln_f = fma_f32(r * t, t2, fma_f32(-.5f, t2, t));
+    const float k = m + (float)e;
+    const float y = fma_f32(k, 0.6931471824645996f, fma_f32(k, -1.9046542121259336e-09f, ln_f));
+    return x == x ? y : x;
+}
+
+/* Which rows and keys a work-group deals with: the geometry of the problem, the same for every engine. */
+
+typedef struct tensors {
+    GLOBAL const storage *q, *k, *v;
+    GLOBAL storage *o;
+    GLOBAL float *lse, *workspace;
+    LOCAL float *fast; /* FAST_MEMORY bytes that the work-items of a group share */
+} tensors;
+
+typedef struct block {
+    int64 batch;
+    int head, head_kv;
+    int query;       /* first row */
+    int rows;        /* rows of the block that exist, 1 to BLOCK_Q */
+    int keys_common; /* keys that every row of the block sees */
+    int keys_seen;   /* keys that its last row sees; no row sees fewer than the row before it */
+} block;
+
+/* Keys that a row sees: they are [0, keys_of_row). */
+INLINE int keys_of_row(const attune_forward_args *args, int row)
+{
+    const int64 last = (int64)row + 1 + args->diagonal, all = args->seqlen_k;
+    return args->causal == 0 || last > all ? (int)all : last < 0 ? 0 : (int)last;
+}
+
+/* Groups count query blocks fastest, then heads, then batch. */
+INLINE block block_locate(const attune_forward_args *args, int64 group)
+{
+    const int blocks = UP_TO_MULTIPLE((int64)args->seqlen_q, BLOCK_Q) / BLOCK_Q;
+    const int64 heads = group / blocks; /* batch · heads_q + head */
+    block at;
+    at.batch = heads / args->heads_q;
+    at.head = (int)(heads % args->heads_q);
+    at.head_kv = at.head / (args->heads_q / args->heads_kv);
+    at.query = (int)(group % blocks) * BLOCK_Q;
+    at.rows = args->seqlen_q - at.query < BLOCK_Q ? args->seqlen_q - at.query : BLOCK_Q;
+    at.keys_common = keys_of_row(args, at.query);
+    at.keys_seen = keys_of_row(args, at.query + at.rows - 1);
+    return at;
+}
+
+INLINE int64 row_address(attune_view view, int64 batch, int64 row, int64 head)
+{
+    return view.offset + batch * view.batch + row * view.seq + head * view.head;
+}
+
+/* Place of a row's statistic in the packed lse. */
+INLINE int64 lse_address(const attune_forward_args *args, const block *at, int row)
+{
+    return args->lse_offset + (at->batch * args->heads_q + at->head) * args->seqlen_q + at->query + row;
+}
+
+/* Keys of the tile that starts at `key` that row r of the block sees: [0, keys_visible). Rows that do not exist count as the last. */
+INLINE int keys_visible(const attune_forward_args *args, const block *at, int r, int key)
+{
+    const int row = at->query + (r < at->rows ? r : at->rows - 1), keys = keys_of_row(args, row) - key;
+    return keys < 0 ? 0 : keys < BLOCK_K ? keys : BLOCK_K;
+}
+
+/* Engine `simt`: a group of THREADS work-items shares a block of queries; 16 neighbouring work-items (lanes) share ROWS of its rows. Lane c owns the
+ * tile's keys j with j mod 16 = c (scores, and its partial sum of l) and the dimensions d with d mod 16 = c (output). Q, K or V, and P lie in
+ * local memory as floats; one column of padding keeps neighbouring lanes on different banks.
+ *
+ *     fast:  q [BLOCK_Q][TILE_WIDTH]   k, then v [BLOCK_K][TILE_WIDTH]   p [BLOCK_Q][SCORE_WIDTH], between tiles scratch of the lane reductions */
+
+#define ROWS (BLOCK_Q / (THREADS / 16))
+#define KEYS (BLOCK_K / 16)
+#define DIMS (HEAD_DIM / 16)
+#define TILE_WIDTH (HEAD_DIM + 1)
+#define SCORE_WIDTH (BLOCK_K + 1)
+
+#define LANE (THREAD % 16)
+#define FIRST_ROW (THREAD / 16 * ROWS)
+
+typedef struct query_tile {
+    LOCAL const float *rows; /* of this work-item */
+} query_tile;
+
+typedef struct score_tile {
+    float at[ROWS][KEYS];
+} score_tile;
+
+typedef struct output_tile {
+    float at[ROWS][DIMS];
+} output_tile;
+
+typedef struct row_state {
+    float m[ROWS];       /* running max in log2 units, an integer or -inf; the same on all 16 lanes */
+    float rescale[ROWS]; /* 2^(old m - new m) */
+    float l[ROWS];       /* this lane's partial sum of p; after rows_finish the row's sum */
+} row_state;
+
+INLINE LOCAL float *fast_keys(const tensors *t) { return t->fast + BLOCK_Q * TILE_WIDTH; }
+INLINE LOCAL float *fast_scores(const tensors *t) { return t->fast + (BLOCK_Q + BLOCK_K) * TILE_WIDTH; }
+
+/* Copies `rows` rows of `dims` elements, `stride` apart, into a tile of `height` rows; what lies beyond is 0. */
+INLINE void tile_load(LOCAL float *tile, int height, GLOBAL const storage *from, int64 stride, int rows, int dims)
+{
+    for (int i = THREAD; i < height * HEAD_DIM; i += THREADS) {
+        const int r = i / HEAD_DIM, d = i % HEAD_DIM;
+        tile[r * TILE_WIDTH + d] = r < rows && d < dims ? widen(from[r * stride + d]) : 0.0f;
+    }
+}
+
+/* Others may read it only after keys_stage. */
+INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
+{
+    tile_load(t->fast, BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq, at->rows, args->head_dim);
+    q->rows = t->fast + FIRST_ROW * TILE_WIDTH;
+}
+
+INLINE void rows_clear(row_state *rows)
+{
+    UNROLL for (int r = 0; r < ROWS; r++) {
+        rows->m[r] = -F32_INFINITY;
+        rows->l[r] = 0.0f;
+    }
+}
+
+INLINE void output_clear(output_tile *o)
+{
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = 0.0f;
+}
+
+INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+{
+    BARRIER(); /* the previous tile's values and probabilities have been read */
+    tile_load(fast_keys(t), BLOCK_K, t->k + row_address(args->k, at->batch, key, at->head_kv), args->k.seq, args->seqlen_k - key,
+              args->head_dim);
+    BARRIER();
+}
+
+INLINE void values_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+{
+    BARRIER(); /* the keys have been read */
+    tile_load(fast_keys(t), BLOCK_K, t->v + row_address(args->v, at->batch, key, at->head_kv), args->v.seq, args->seqlen_k - key,
+              args->head_dim_v);
+    BARRIER();
+}
+
+INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_forward_args *args, const tensors *t, const block *at,
+                            int key)
+{
+    LOCAL const float *keys = fast_keys(t) + LANE * TILE_WIDTH;
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int c = 0; c < KEYS; c++) s->at[r][c] = 0.0f;
+    for (int d = 0; d < args->head_dim; d++) {
+        float right[KEYS];
+        UNROLL for (int c = 0; c < KEYS; c++) right[c] = keys[c * 16 * TILE_WIDTH + d];
+        UNROLL for (int r = 0; r < ROWS; r++) {
+            const float left = q->rows[r * TILE_WIDTH + d];
+            UNROLL for (int c = 0; c < KEYS; c++) s->at[r][c] = fma_f32(left, right[c], s->at[r][c]);
+        }
+    }
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int c = 0; c < KEYS; c++) s->at[r][c] = s->at[r][c] * args->scale_log2;
+}
+
+INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const block *at, int key)
+{
+    UNROLL for (int r = 0; r < ROWS; r++) {
+        const int visible = keys_visible(args, at, FIRST_ROW + r, key);
+        UNROLL for (int c = 0; c < KEYS; c++)
+            if (c * 16 + LANE >= visible) s->at[r][c] = -F32_INFINITY;
+    }
+}
+
+INLINE void rows_update(row_state *rows, const score_tile *s, const tensors *t)
+{
+    float top[ROWS];
+    UNROLL for (int r = 0; r < ROWS; r++) {
+        top[r] = s->at[r][0];
+        UNROLL for (int c = 1; c < KEYS; c++) top[r] = max_f32(top[r], s->at[r][c]);
+    }
+    LANES_MAX(top, fast_scores(t));
+    UNROLL for (int r = 0; r < ROWS; r++) {
+        const float m = max_f32(rows->m[r], ceil_f32(top[r]));
+        rows->rescale[r] = exp2_integer(rows->m[r] - finite_max(m));
+        rows->m[r] = m;
+    }
+}
+
+INLINE void output_rescale(output_tile *o, const row_state *rows)
+{
+    UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = o->at[r][d] * rows->rescale[r];
+}
+
+/* The probabilities go to local memory too, where the whole row's lanes read them. */
+INLINE void scores_exponentiate(score_tile *s, row_state *rows, const tensors *t)
+{
+    LOCAL float *p = fast_scores(t) + FIRST_ROW * SCORE_WIDTH + LANE;
+    UNROLL for (int r = 0; r < ROWS; r++) {
+        const float m = finite_max(rows->m[r]);
+        float l = rows->l[r] * rows->rescale[r];
+        UNROLL for (int c = 0; c < KEYS; c++) {
+            s->at[r][c] = weight(s->at[r][c], m);
+            l = l + s->at[r][c];
+            p[r * SCORE_WIDTH + c * 16] = s->at[r][c];
+        }
+        rows->l[r] = l;
+    }
+}
+
+/* The keys that all rows see, then those that only later rows see: a hidden value is never touched. */
+INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_forward_args *args, const tensors *t, const block *at,
+                              int key)
+{
+    LOCAL const float *p = fast_scores(t) + FIRST_ROW * SCORE_WIDTH, *v = fast_keys(t) + LANE;
+    const int common = keys_visible(args, at, 0, key), seen = keys_visible(args, at, BLOCK_Q - 1, key);
+    int visible[ROWS];
+    UNROLL for (int r = 0; r < ROWS; r++) visible[r] = keys_visible(args, at, FIRST_ROW + r, key);
+    for (int j = 0; j < common; j++) {
+        float right[DIMS];
+        UNROLL for (int d = 0; d < DIMS; d++) right[d] = v[j * TILE_WIDTH + d * 16];
+        UNROLL for (int r = 0; r < ROWS; r++) {
+            const float left = p[r * SCORE_WIDTH + j];
+            UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = fma_f32(left, right[d], o->at[r][d]);
+        }
+    }
+    for (int j = common; j < seen; j++)
+        UNROLL for (int r = 0; r < ROWS; r++)
+            if (j < visible[r])
+                UNROLL for (int d = 0; d < DIMS; d++)
+                    o->at[r][d] = fma_f32(p[r * SCORE_WIDTH + j], v[j * TILE_WIDTH + d * 16], o->at[r][d]);
+}
+
+INLINE void rows_finish(row_state *rows, const tensors *t)
+{
+    BARRIER(); /* the last probabilities have been read */
+    LANES_SUM(rows->l, fast_scores(t));
+}
+
+INLINE void output_store(const output_tile *o, const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
+{
+    UNROLL for (int r = 0; r < ROWS; r++)
+        if (FIRST_ROW + r < at->rows) {
+            GLOBAL storage *to = t->o + row_address(args->o, at->batch, at->query + FIRST_ROW + r, at->head);
+            const float l = rows->l[r], inverse = reciprocal(l);
+            UNROLL for (int d = 0; d < DIMS; d++)
+                if (d * 16 + LANE < args->head_dim_v)
+                    to[d * 16 + LANE] = narrow(l == 0.0f ? 0.0f : quotient(o->at[r][d], l, inverse));
+        }
+}
+
+INLINE void lse_store(const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
+{
+    if (LANE == 0)
+        UNROLL for (int r = 0; r < ROWS; r++)
+            if (FIRST_ROW + r < at->rows)
+                t->lse[lse_address(args, at, FIRST_ROW + r)] =
+                    rows->l[r] == 0.0f ? -F32_INFINITY : log_scaled(rows->l[r], rows->m[r]);
+}
+
+/* ---- algorithm: forward ---- */
+
+/* FlashAttention forward: one block of queries against every key that it may see, one tile of keys at a time.
+ *
+ *     s = scale · q kᵀ      m = max(m, ⌈max s⌉)      p = 2^(s - m)      l = Σ p      o = Σ p v      out = o / l      lse = ln Σ e^s
+ *
+ * Whenever m rises, what l and o hold so far is rescaled by a power of two. */
+INLINE void forward(const attune_forward_args *args, const tensors *t, int64 group)
+{
+    const block at = block_locate(args, group);
+    query_tile q;
+    score_tile s;
+    output_tile o;
+    row_state rows;
+
+    query_load(&q, args, t, &at);
+    rows_clear(&rows);
+    output_clear(&o);
+
+    for (int key = 0; key < at.keys_seen; key += BLOCK_K) {
+        keys_stage(args, t, &at, key);
+        scores_multiply(&s, &q, args, t, &at, key);
+        if (key + BLOCK_K > at.keys_common)
+            scores_hide(&s, args, &at, key);
+
+        rows_update(&rows, &s, t);
+        output_rescale(&o, &rows);
+        scores_exponentiate(&s, &rows, t);
+
+        values_stage(args, t, &at, key);
+        output_accumulate(&o, &s, args, t, &at, key);
+    }
+
+    rows_finish(&rows, t);
+    output_store(&o, &rows, args, t, &at);
+    if (args->return_lse)
+        lse_store(&rows, args, t, &at);
+}
+
+/* ---- end of algorithm ---- */
+
+KERNEL_ENTRY(KERNEL_NAME, forward)

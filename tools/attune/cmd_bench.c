@@ -90,11 +90,13 @@ static void report(const options *o, const inputs *in, const char *fill, const c
 }
 
 /* The peak is taken before and after, since clocks change with heat and neighbours. */
-static int bench_problem(const options *o, const char *problem, int fill, attune_context *context,
+static int bench_problem(const options *o, const char *text, int fill, attune_context *context,
                          const attune_device_info *info)
 {
+    attune_problem problem;
     inputs in;
-    const int code = inputs_from_problem(o, problem, false, fill, &in);
+    int code = problem_read(o, text, false, &problem);
+    if (code == EXIT_DONE) code = inputs_from_problem(o, &problem, fill, &in);
     if (code != EXIT_DONE) return code;
     runner r;
     attune_status status = runner_open_freeing(&r, context, &in, o->kernel);

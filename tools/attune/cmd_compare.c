@@ -70,7 +70,7 @@ static int open_all(comparison *c)
 
 static void print_devices(const comparison *c)
 {
-    for (int i = 0; i < c->count; i++)
+    for (int i = 0; i < c->count && !c->options->json; i++)
         if (c->devices[i].context)
             printf("%-10s %s (%s)\n", c->devices[i].info.id, c->devices[i].info.name,
                    c->devices[i].info.platform);
@@ -199,15 +199,18 @@ static int compare_files(comparison *c)
     inputs in;
     int code = inputs_from_files(c->options, true, &in);
     if (code != EXIT_DONE) return code;
+    print_devices(c);
     code = compare_case(c, &in, NULL);
     inputs_free(&in);
     return code;
 }
 
-static int compare_problem(comparison *c, const char *problem, int fill)
+static int compare_problem(comparison *c, const char *text, int fill)
 {
+    attune_problem problem;
     inputs in;
-    int code = inputs_from_problem(c->options, problem, true, fill, &in);
+    int code = problem_read(c->options, text, true, &problem);
+    if (code == EXIT_DONE) code = inputs_from_problem(c->options, &problem, fill, &in);
     if (code != EXIT_DONE) return code;
     code = compare_case(c, &in, attune_fill_name((attune_fill)fill));
     inputs_free(&in);
@@ -216,6 +219,7 @@ static int compare_problem(comparison *c, const char *problem, int fill)
 
 static int compare_problems(comparison *c)
 {
+    print_devices(c);
     const options *const o = c->options;
     const bool all = o->fill && strcmp(o->fill, "all") == 0;
     const int first = !o->fill ? ATTUNE_FILL_normal : all ? 0 : attune_fill_find(o->fill);
@@ -239,7 +243,12 @@ static int check_options(const options *o)
         return fail(EXIT_BAD_INPUT, "--fill and --seed belong to problems, not to files");
     if (!files && o->layout)
         return fail(EXIT_BAD_INPUT, "--layout belongs to files; a problem says layout=bhsd itself");
-    return EXIT_DONE;
+    int code = EXIT_DONE;
+    for (int i = 0; i < o->problem_count && code == EXIT_DONE; i++) {
+        attune_problem problem;
+        code = problem_read(o, o->problems[i], true, &problem);
+    }
+    return code;
 }
 
 static int finish(const comparison *c)
@@ -259,7 +268,6 @@ int command_compare(const options *o)
     comparison *const c = allocate(sizeof *c);
     *c = (comparison){.options = o};
     code = o->devices ? open_named(c, o->devices) : open_all(c);
-    if (code == EXIT_DONE && !o->json) print_devices(c);
     if (code == EXIT_DONE) code = o->q || o->k || o->v ? compare_files(c) : compare_problems(c);
     if (code == EXIT_DONE) code = finish(c);
     for (int i = 0; i < c->count; i++) attune_context_close(c->devices[i].context);

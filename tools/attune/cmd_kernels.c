@@ -4,6 +4,7 @@
 #include "attune/device.h"
 #include "commands.h"
 #include "fail.h"
+#include "inputs.h"
 #include "json.h"
 
 static int print_kernel(const char *id, const char *reason, void *user)
@@ -26,11 +27,11 @@ static int print_kernel(const char *id, const char *reason, void *user)
 int command_kernels(const options *o)
 {
     attune_problem problem;
-    attune_status status = ATTUNE_OK;
     if (o->problem_count > 1) return fail(EXIT_BAD_INPUT, "kernels takes one --problem");
-    if (o->problem_count == 1) status = attune_problem_parse(o->problems[0], &problem);
+    if (o->problem_count == 1 && problem_read(o, o->problems[0], false, &problem) != EXIT_DONE)
+        return EXIT_BAD_INPUT;
     attune_context *context = NULL;
-    if (status == ATTUNE_OK) status = attune_context_open(o->device, NULL, &context);
+    attune_status status = attune_context_open(o->device, NULL, &context);
     if (status == ATTUNE_OK)
         status = attune_kernels_visit(context, o->problem_count ? &problem : NULL, print_kernel,
                                       (void *)o);

@@ -129,26 +129,30 @@ int inputs_from_files(const options *o, bool lse, inputs *in)
 
 /* ---- fills ---- */
 
-int inputs_from_problem(const options *o, const char *text, bool lse, int fill, inputs *in)
+int problem_read(const options *o, const char *text, bool lse, attune_problem *problem)
 {
-    *in = (inputs){.q = NULL};
-    attune_problem *const p = &in->problem;
-    attune_status status = attune_problem_parse(text, p);
-    if (status != ATTUNE_OK) return fail_status(status);
-    if (o->has_dtype) p->dtype = o->dtype;
-    apply_semantics(o, lse, p);
-    status = attune_problem_check(p);
+    attune_status status = attune_problem_parse(text, problem);
     if (status == ATTUNE_OK) {
-        const tensor_sizes bytes = problem_bytes(p);
-        in->q = allocate(bytes.q);
-        in->k = allocate(bytes.k);
-        in->v = allocate(bytes.v);
-        status = attune_fill_inputs(p, (attune_fill)fill, o->seed, in->q, in->k, in->v);
+        if (o->has_dtype) problem->dtype = o->dtype;
+        apply_semantics(o, lse, problem);
+        status = attune_problem_check(problem);
     }
     if (status == ATTUNE_OK) return EXIT_DONE;
-    const int result = fail_status(status);
+    return fail(EXIT_BAD_INPUT, "problem '%s': %s", text, attune_error_detail());
+}
+
+int inputs_from_problem(const options *o, const attune_problem *problem, int fill, inputs *in)
+{
+    const tensor_sizes bytes = problem_bytes(problem);
+    *in = (inputs){.problem = *problem,
+                   .q = allocate(bytes.q),
+                   .k = allocate(bytes.k),
+                   .v = allocate(bytes.v)};
+    const attune_status status =
+        attune_fill_inputs(problem, (attune_fill)fill, o->seed, in->q, in->k, in->v);
+    if (status == ATTUNE_OK) return EXIT_DONE;
     inputs_free(in);
-    return result;
+    return fail_status(status);
 }
 
 void inputs_free(inputs *in)

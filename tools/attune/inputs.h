@@ -13,8 +13,11 @@ typedef struct inputs {
  * one sentence; then nothing is held. */
 int inputs_from_files(const options *o, bool lse, inputs *in);
 
-/* The same from a problem string, which may want lse too; --dtype, --mask and --scale replace what it says. `fill` is an attune_fill. */
-int inputs_from_problem(const options *o, const char *text, bool lse, int fill, inputs *in);
+/* A problem string's problem; --dtype, --mask and --scale replace what it says, and `lse` adds to it. 0, or an exit code after one sentence. */
+int problem_read(const options *o, const char *text, bool lse, attune_problem *problem);
+
+/* A problem filled with numbers by --seed; `fill` is an attune_fill. 0, or an exit code after one sentence; then nothing is held. */
+int inputs_from_problem(const options *o, const attune_problem *problem, int fill, inputs *in);
 
 /* Frees the tensors; the problem stays. */
 void inputs_free(inputs *in);

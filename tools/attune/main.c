@@ -1,4 +1,5 @@
 /* attune: devices, kernels, run, compare, bench. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,8 +55,8 @@ static const command_row commands[] = {
      "  SKIPPED (no kernel or no memory for the problem).",
      command_compare},
     {"bench", "time, speed and share of the processor's FMA peak",
-     "--problem P... [--problem-file F] [--device ID] [--kernel GLOB] [--threads N] [--fill NAME] "
-     "[--seed N] [--json]\n"
+     "--problem P... [--problem-file F] [--device ID] [--kernel GLOB] [--threads N]\n"
+     "  [--fill NAME] [--seed N] [--json]\n"
      "  --threads       of cpu; default: every processor that this process may use\n"
      "  Times include packing K and V. GFLOP/s count 2 (d + dv) operations for each pair that the "
      "mask leaves.\n"
@@ -95,28 +96,41 @@ static int finish(int result)
     return result;
 }
 
+static void print_usage(const command_row *command)
+{
+    printf("attune %s: %s\n\nusage: attune %s %s\n", command->name, command->summary, command->name,
+           command->usage);
+}
+
+static int run(const command_row *command, int count, char **arguments)
+{
+    options o;
+    int code = options_parse(count, arguments, command->name, command->usage, &o);
+    if (code == EXIT_DONE && o.help)
+        print_usage(command);
+    else if (code == EXIT_DONE)
+        code = command->run(&o);
+    options_free(&o);
+    return code;
+}
+
 int main(int count, char **arguments)
 {
     if (count < 2) return fail(EXIT_BAD_INPUT, "no command is given (attune help lists them)");
     const char *const name = arguments[1];
-    if (strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-        return finish(help());
+    const bool is_help =
+        strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
+    if (is_help && count == 2) return finish(help());
     if (strcmp(name, "--version") == 0) {
         printf("attune %s\n", attune_version());
         return finish(EXIT_DONE);
     }
+    const char *const wanted = is_help ? arguments[2] : name;
     for (int i = 0; i < COMMANDS; i++) {
-        const command_row *const command = &commands[i];
-        if (strcmp(name, command->name) != 0) continue;
-        options o;
-        int result = options_parse(count - 2, arguments + 2, name, command->usage, &o);
-        if (result == EXIT_DONE && o.help)
-            printf("attune %s: %s\n\nusage: attune %s %s\n", name, command->summary, name,
-                   command->usage);
-        else if (result == EXIT_DONE)
-            result = command->run(&o);
-        options_free(&o);
-        return finish(result);
+        if (strcmp(wanted, commands[i].name) != 0) continue;
+        if (!is_help) return finish(run(&commands[i], count - 2, arguments + 2));
+        print_usage(&commands[i]);
+        return finish(EXIT_DONE);
     }
-    return fail(EXIT_BAD_INPUT, "no command '%s' (attune help lists them)", name);
+    return fail(EXIT_BAD_INPUT, "no command '%s' (attune help lists them)", wanted);
 }

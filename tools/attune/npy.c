@@ -256,7 +256,9 @@ int npy_write(const npy_output *outputs, int count)
     for (; written < count && error == 0; written++) {
         const char *const path = outputs[written].path;
         partial[written] = is_special(path) ? NULL : partial_name(path);
-        error = write_file(partial[written] ? partial[written] : path, &outputs[written].array);
+        error = path[0] == '\0' ? ENOENT
+                                : write_file(partial[written] ? partial[written] : path,
+                                             &outputs[written].array);
     }
     int failed = written - 1;
     for (int i = 0; i < written; i++) {

@@ -233,19 +233,31 @@ enum { MAX_KERNELS = 1024 };
 typedef struct runnable {
     char (*ids)[128];
     int count;
+    bool one_head_dim;
 } runnable;
+
+/* Characters of an id that say what the kernel computes, "forward_f32_d64_". */
+static int computed_part(const char *id)
+{
+    const char *const engine = strpbrk(strstr(id, "_d") + 2, "_");
+    return (int)(engine - id) + 1;
+}
 
 static int collect(const char *id, const char *reason, void *user)
 {
     runnable *const r = user;
     if (reason != NULL || r->count == MAX_KERNELS) return 0;
+    if (r->one_head_dim && r->count > 0 &&
+        strncmp(id, r->ids[0], (size_t)computed_part(r->ids[0])) != 0)
+        return 0;
     snprintf(r->ids[r->count++], sizeof *r->ids, "%s", id);
     return 0;
 }
 
-void kernels_select(const device *d, const attune_problem *problem, int limit, kernel_ids *ids)
+void kernels_select(const device *d, const attune_problem *problem, int limit, bool one_head_dim,
+                    kernel_ids *ids)
 {
-    runnable r = {.ids = allocate(MAX_KERNELS * sizeof *r.ids)};
+    runnable r = {.ids = allocate(MAX_KERNELS * sizeof *r.ids), .one_head_dim = one_head_dim};
     ids->count = 0;
     if (attune_kernels_visit(d->context, problem, collect, &r) == ATTUNE_OK) {
         ids->count = r.count < limit ? r.count : limit;

@@ -31,12 +31,14 @@ typedef enum run_result { RUN_DONE, RUN_SKIPPED, RUN_FAILED } run_result;
 run_result device_run(const device *d, const inputs *in, const char *kernel, outputs *out,
                       char why[REASON_SIZE]);
 
-/* Up to `limit` kernels that the device can run the problem with, spread evenly over its order of preference, the first of them included. */
+/* Up to `limit` kernels that the device can run the problem with, spread evenly over its order of preference, the first of them included;
+ * on request only those of the first one's head_dim, because larger ones take long to compile. */
 typedef struct kernel_ids {
     char at[64][128];
     int count;
 } kernel_ids;
 
-void kernels_select(const device *d, const attune_problem *problem, int limit, kernel_ids *ids);
+void kernels_select(const device *d, const attune_problem *problem, int limit, bool one_head_dim,
+                    kernel_ids *ids);
 
 #endif

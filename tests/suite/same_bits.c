@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CPU_KERNELS = 64, OTHER_KERNELS = 6, ROWS_ALONE = 8 };
+enum { CPU_KERNELS = 64, OTHER_KERNELS = 5, ROWS_ALONE = 8 };
 
 typedef struct session {
     options options;
@@ -55,7 +55,7 @@ static void other_kernels(session *s, const trial *t, const device *d)
 {
     kernel_ids ids;
     const bool cpu = strcmp(d->info.backend, "cpu") == 0;
-    kernels_select(d, &t->in->problem, cpu ? CPU_KERNELS : OTHER_KERNELS, &ids);
+    kernels_select(d, &t->in->problem, cpu ? CPU_KERNELS : OTHER_KERNELS, !cpu, &ids);
     for (int i = 0; i < ids.count; i++)
         compare(s, t, d, t->in, ids.at[i], everything, "another kernel");
 }

@@ -124,7 +124,7 @@ static void run_device(suite *s, int index, trial *t, const char *name)
         return;
     }
     kernel_ids ids;
-    kernels_select(&s->devices[index], &t->in->problem, TILES_PER_DEVICE, &ids);
+    kernels_select(&s->devices[index], &t->in->problem, TILES_PER_DEVICE, false, &ids);
     if (ids.count == 0) run_kernel(s, index, t, NULL, name);
     for (int i = 0; i < ids.count; i++) run_kernel(s, index, t, ids.at[i], name);
 }

@@ -113,11 +113,9 @@ typedef struct attune_view {
 
 typedef struct attune_forward_args {
     attune_view q, k, v, o;
-    ATTUNE_ABI_INT64
-        lse_offset; /* floats from the handle; lse is packed (batch, heads_q, seqlen_q) */
+    ATTUNE_ABI_INT64 lse_offset; /* floats from the handle; lse is (batch, heads_q, seqlen_q) */
     ATTUNE_ABI_INT64 workspace_offset; /* floats from the handle */
-    ATTUNE_ABI_INT64
-        first_group; /* number of this launch's first work-group: long grids go in several launches */
+    ATTUNE_ABI_INT64 first_group;      /* of this launch: long grids go in several launches */
     ATTUNE_ABI_INT32 batch;
     ATTUNE_ABI_INT32 heads_q;
     ATTUNE_ABI_INT32 heads_kv;

@@ -67,7 +67,7 @@ second_compiler() {
 second_architecture() {
     build aarch64 || return
     local suite=tests/suite hashes=(--devices cpu --problem-file tests/problems/tiny.txt --problem-file tests/problems/masks.txt
-        --fill normal,ramp,outlier,poison --dtype all --hash)
+        --fill "normal,ramp,outlier,poison" --dtype all --hash)
     quietly aarch64-suite aarch64-linux-gnu-gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O1 -Iinclude \
         $suite/same_bits.c $suite/device.c $suite/options.c $suite/tensors.c \
         -o build/aarch64/same_bits build/aarch64/libattune.a -lgomp -lpthread -ldl -lm || return

@@ -93,11 +93,13 @@ typedef struct attune_backend {
 
     /* Makes a kernel ready to launch, compiling where needed. BUILD_FAILED costs this row only. */
     attune_status (*load)(void *device, const attune_kernel_row *row, void **kernel);
+    /* Launches that are still running finish as if nothing had happened. */
     void (*unload)(void *device, void *kernel);
     /* Enqueues the packing kernel, if any, and the forward kernel. No allocation, no lock, no synchronisation behind the caller's back. */
     attune_status (*launch)(void *device, void *kernel, const attune_launch *launch,
                             attune_stream stream);
 
+    /* `bytes` is 1 or more. */
     attune_status (*alloc)(void *device, size_t bytes, void **handle);
     void (*free)(void *device, void *handle);
     attune_status (*write)(void *device, attune_buffer to, const void *from, size_t bytes,

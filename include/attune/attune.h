@@ -11,6 +11,9 @@
  * back by its _destroy or _close, which accept NULL.
  * Errors: every function that can fail returns an attune_status; attune_error_detail() then says in one sentence what was
  * wrong.  Nothing aborts and nothing is printed unless ATTUNE_VERBOSE asks for it.
+ * Versions: structs that may grow start with struct_size, which their _init sets.  A longer struct, of a newer header, is
+ * accepted while all that this library does not know of it is 0; a shorter one than any version had is refused.
+ * Environment: ATTUNE_DEVICE, ATTUNE_KERNEL and ATTUNE_VERBOSE are read when a context is opened, and never again.
  */
 #ifndef ATTUNE_ATTUNE_H
 #define ATTUNE_ATTUNE_H
@@ -176,7 +179,7 @@ ATTUNE_API void attune_forward_tensors_init(attune_forward_tensors *tensors);
 typedef struct attune_plan_options {
     size_t struct_size; /* sizeof(attune_plan_options) */
     const char *
-        kernel; /* glob over kernel ids ('*', '?') that the choice is confined to; NULL: $ATTUNE_KERNEL, else any */
+        kernel; /* glob over kernel ids ('*', '?') that the choice is confined to; NULL: the context's $ATTUNE_KERNEL, else any */
 } attune_plan_options;
 
 /* Sets the documented defaults. */

@@ -42,9 +42,9 @@ typedef struct attune_context_options {
 
 ATTUNE_API void attune_context_options_init(attune_context_options *options);
 
-/* Opens a device by its id ("cpu", "opencl:0") or by backend and a unique part of its platform or device name, in any case
- * ("opencl:pocl"). NULL: $ATTUNE_DEVICE, else "cpu". NO_DEVICE with the reason, or with the candidates where a name is
- * ambiguous. `options` may be NULL. */
+/* Opens a device by its id ("cpu", "opencl:0") or by backend and a unique part of its platform or, where no platform has it, of
+ * its device name, in any case ("opencl:pocl"). NULL: $ATTUNE_DEVICE, else "cpu". NO_DEVICE with the reason, or with the
+ * candidates where a name is ambiguous. `options` may be NULL. No other backend's runtime is started. */
 ATTUNE_API attune_status attune_context_open(const char *device,
                                              const attune_context_options *options,
                                              attune_context **context);

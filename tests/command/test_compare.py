@@ -56,7 +56,7 @@ class Compare(CommandTest):
     def test_an_output_that_proves_nothing_is_no_failure(self):
         words = ["--devices", "cpu", "--problem", F32.replace("sk=65", "sk=0")]
         self.assertEqual(self.compare(*words)[1]["verdict"], "MISTRUSTED")
-        self.assertIn("1 runs: 1 MISTRUSTED", self.good("compare", *words).out)
+        self.assertIn("1 run: 1 MISTRUSTED", self.good("compare", *words).out)
 
     def test_seeds(self):
         errors = []

@@ -84,7 +84,7 @@ void compare_print_summary(const compare_tally *t)
 {
     int runs = 0;
     for (int v = 0; v <= ATTUNE_VERDICT_SKIPPED; v++) runs += t->verdicts[v];
-    printf("\n%d runs:", runs);
+    printf("\n%d run%s:", runs, runs == 1 ? "" : "s");
     for (int v = 0; v <= ATTUNE_VERDICT_SKIPPED; v++)
         if (t->verdicts[v] > 0)
             printf(" %d %s", t->verdicts[v], attune_verdict_name((attune_verdict)v));

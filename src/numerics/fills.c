@@ -162,11 +162,13 @@ static void peaked_query(const row_index *at, float *row)
 }
 
 /* Every score is 0.56 to 1.56 times 130,000, negative in the first row and in every other one. */
+static const double huge_key_size = 1024.0;
+
 static void huge_query(const row_index *at, float *row)
 {
     const uint64_t stream = row_stream(at, MAIN);
-    const double sign = at->seq % 2 == 0 ? -1.0 : 1.0, key = 64.0;
-    const double gain = query_gain(at->problem, sign * 130000.0, key * (double)at->width, 1.25);
+    const double sign = at->seq % 2 == 0 ? -1.0 : 1.0, width = (double)at->width;
+    const double gain = query_gain(at->problem, sign * 130000.0, huge_key_size * width, 1.25);
     for (int64_t d = 0; d < at->width; d++)
         row[d] = (float)(gain * (0.75 + 0.5 * random_uniform(stream, (uint64_t)d)));
 }
@@ -175,7 +177,7 @@ static void huge_key(const row_index *at, float *row)
 {
     const uint64_t stream = row_stream(at, MAIN);
     for (int64_t d = 0; d < at->width; d++)
-        row[d] = (float)(64.0 * (0.75 + 0.5 * random_uniform(stream, (uint64_t)d)));
+        row[d] = (float)(huge_key_size * (0.75 + 0.5 * random_uniform(stream, (uint64_t)d)));
 }
 
 /* A pattern of signs, the same for every row of q and k. Where q has the pattern's signs, no key of smaller magnitudes reaches the pattern. */

@@ -99,6 +99,8 @@ static void another_queue_of_the_context_is_a_stream(void **state)
             new_queue(((opencl_device *)on.device)->context, i, CL_QUEUE_PROFILING_ENABLE);
         double milliseconds = 0;
         on.launch.args = &on.args;
+        /* a blocking write may only have been enqueued (specification 1.2, clEnqueueWriteBuffer), and another queue does not wait for it */
+        assert_int_equal(backend->sync(on.device, NULL), ATTUNE_OK);
         assert_int_equal(fixture_launch(&on, queue), ATTUNE_OK);
         assert_int_equal(backend->sync(on.device, queue), ATTUNE_OK);
         assert_int_equal(backend->elapsed(on.device, on.kernel, &on.launch, queue, &milliseconds),

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Lists, checks and renders Attune's kernels.
 
-generate.py --list [--why] [--target T] [--glob G]      every point, or with --why every rejected one and its reasons
+generate.py --list [--target T] [--glob G]              every point
+generate.py --list --why [--target T] [--glob G]        how many points each rule rejects; with --glob each of them and its reasons
 generate.py --check | --update                          compare or rewrite the goldens in tests/golden
 generate.py --render T --out DIR [--outputs]            write a target's kernels and its table (or only name them)
+
+Exit status: 0 done, 1 a golden differs, 2 bad usage, spec, table or template.
 """
 
 import argparse
+import collections
 import fnmatch
+import os
 import pathlib
 import platform
 import sys
@@ -46,27 +51,51 @@ class Generator:
         self.renderer = render.Renderer(templates, self.backends / "kernel_abi.h")
         self.spec = self.renderer.spec
 
+    def tuned_path(self, target):
+        """The target's tuned.tsv."""
+        return self.backends / FOLDERS.get(target, target) / "tuned.tsv"
+
     def tuned(self, target):
-        """The rows of the target's tuned.tsv."""
-        path = self.backends / FOLDERS.get(target, target) / "tuned.tsv"
+        """Its rows; each names a kernel that exists on some processor and a class that a device may have."""
+        path = self.tuned_path(target)
         name = f"{path.parent.name}/{path.name}"
-        return specification.parse_tuned(path.read_text("utf-8"), name)
+        rows = specification.parse_tuned(path.read_text("utf-8"), name)
+        classes = self.spec.device_classes(target)
+        for number, row in enumerate(rows, 2):
+            if classes is not None and row.device_class not in ("*", *classes):
+                raise specification.SpecError(
+                    f"{name}:{number}: no device class '{row.device_class}'; there are {', '.join(classes)}"
+                )
+            try:
+                self._check_exists(target, row)
+            except specification.SpecError as error:
+                raise specification.SpecError(f"{name}:{number}: {error}") from None
+        return rows
+
+    def _check_exists(self, target, row):
+        variants = self.spec.variants(target)
+        named = [v.arch for v in variants if v.name == row.device_class]
+        found = []
+        for arch in named or sorted({v.arch for v in variants}):
+            try:
+                found.append(self.spec.find(target, arch, row.kernel)[1])
+            except specification.SpecError as error:
+                trouble = error
+        if not found:
+            raise trouble
+        if all(found):
+            raise specification.SpecError(f"'{row.kernel}' is rejected: {'; '.join(found[0])}")
 
     def selected(self, target, arch, globs):
         """(points that are rendered, rows that are tuned): those that a tuned row names, and those that match a glob."""
+        here = {variant.name for variant in self.spec.variants_for(target, arch)}
+        elsewhere = {variant.name for variant in self.spec.variants(target)} - here
         exist = {point.id: point for point in self.spec.points(target, arch)}
-        tuned = self.tuned(target)
-        possible = set(exist)
-        for other in {variant.arch for variant in self.spec.variants(target)} - {"*"}:
-            possible |= {point.id for point in self.spec.points(target, other)}
-        for row in tuned:
-            if row.kernel not in possible:
-                raise specification.SpecError(
-                    f"{target}: tuned.tsv names '{row.kernel}', which the rules reject"
-                )
-        here = {v.name for v in self.spec.variants(target) if v.arch in (arch, "*")}
-        elsewhere = {v.name for v in self.spec.variants(target)} - here
-        tuned = [row for row in tuned if row.kernel in exist and row.device_class not in elsewhere]
+        tuned = [
+            row
+            for row in self.tuned(target)
+            if row.kernel in exist and row.device_class not in elsewhere
+        ]
         rank = {row.kernel: number for number, row in reversed(list(enumerate(tuned)))}
         wanted = [
             point
@@ -74,6 +103,17 @@ class Generator:
             if point.id in rank or any(fnmatch.fnmatchcase(point.id, glob) for glob in globs)
         ]
         return sorted(wanted, key=self._order(rank)), tuned
+
+    def check_globs(self, globs):
+        """Globs serve every target, so one that matches nothing in one is no error, but in all of them it is."""
+        for glob in globs:
+            if not any(
+                fnmatch.fnmatchcase(point.id, glob)
+                for target in self.spec.targets
+                for arch in sorted({variant.arch for variant in self.spec.variants(target)})
+                for point in self.spec.points(target, arch)
+            ):
+                raise specification.SpecError(f"--points: '{glob}' matches no kernel of any target")
 
     def _order(self, rank):
         problem = self.spec.data["problem"]
@@ -87,48 +127,76 @@ class Generator:
         )
 
     def files(self, target, arch, globs, out):
-        """What a render writes: pairs (path, variant or None, text)."""
+        """What a render writes: triples (path, variant or None, function that gives the text)."""
+        self.check_globs(globs)
         points, tuned = self.selected(target, arch, globs)
         settings = self.spec.target(target)
         out = pathlib.Path(out)
         for point in points:
-            yield (
-                out / f"{point.id}{settings['suffix']}",
-                point.variant,
-                self.renderer.kernel(point),
-            )
-        table = points
-        if settings["embed"]:
-            table, tuned = self.selected(target, arch, ["*"])
-        yield out / f"kernel_table_{target}.c", None, self.renderer.table(target, table, tuned)
+            path = out / f"{point.id}{settings['suffix']}"
+            yield path, point.variant, lambda point=point: self.renderer.kernel(point)
+        if settings["embed"]:  # whatever exists may be compiled at run time
+            points, tuned = self.selected(target, arch, ["*"])
+        yield (
+            out / f"kernel_table_{target}.c",
+            None,
+            lambda: self.renderer.table(target, points, tuned),
+        )
+
+    def depfile(self, target, stamp):
+        """A line for make: what was read so far, which is what the texts of the target depend on."""
+        read = [self.renderer.templates / "attention.toml", self.backends / "kernel_abi.h"]
+        read += [self.tuned_path(target), *map(pathlib.Path, self.renderer.loader.read)]
+        paths = sorted(os.path.abspath(path).replace(" ", "\\ ") for path in read)
+        return f"{stamp}: " + " \\\n  ".join(paths) + "\n"
 
 
 def list_points(generator, options):
     """--list and --list --why."""
     for target in [options.target] if options.target else sorted(generator.spec.targets):
+        rejected, example = collections.Counter(), {}
         for point, reasons in generator.spec.candidates(target, options.arch):
-            if bool(reasons) == options.why and fnmatch.fnmatchcase(point.id, options.glob):
+            if not fnmatch.fnmatchcase(point.id, options.glob or "*"):
+                continue
+            if options.why and not options.glob:
+                rejected.update(reasons)
+                example.update({why: example.get(why, point.id) for why in reasons})
+            elif bool(reasons) == options.why:
                 print(target, point.id, *(["-", "; ".join(reasons)] if reasons else []))
+        for why, count in sorted(rejected.items()):
+            print(f"{target}: {count} points, such as {example[why]} - {why}")
+    if options.why and not options.glob:
+        print("With --glob GLOB every rejected point is named; a point may have several reasons.")
 
 
 def goldens(generator, update):
     """Compares (or rewrites) the goldens; the number that differ."""
     differ = 0
+    folder = ROOT / "tests" / "golden"
+    stray = {path for path in folder.rglob("*") if path.is_file()}
     for target, arch, kernel in GOLDENS:
-        point = next((p for p in generator.spec.points(target, arch) if p.id == kernel), None)
-        if point is None:
-            raise specification.SpecError(f"golden '{kernel}' is no point of {target}")
+        point, reasons = generator.spec.find(target, arch, kernel)
+        if reasons:
+            raise specification.SpecError(f"golden '{kernel}' is rejected: {'; '.join(reasons)}")
         suffix = generator.spec.target(target)["suffix"]
-        path = ROOT / "tests" / "golden" / target / f"{kernel}{suffix}"
+        path = folder / target / f"{kernel}{suffix}"
         text = generator.renderer.kernel(point)
+        stray.discard(path)
         if update:
             render.write_if_different(path, text)
-        elif not path.exists() or path.read_text("utf-8") != text:
+        elif not path.exists() or path.read_bytes() != text.encode("utf-8"):
             print(
                 f"{path.relative_to(ROOT)} differs from what the templates render (--update rewrites it)"
             )
             differ += 1
-    return differ
+    for path in sorted(stray):
+        print(f"{path.relative_to(ROOT)} is no golden; remove it")
+    return differ + len(stray)
+
+
+def processor(name):
+    """A processor as the spec names it, whatever the system calls it."""
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name.lower(), name.lower())
 
 
 def parse_arguments(arguments):
@@ -143,14 +211,19 @@ def parse_arguments(arguments):
     action.add_argument("--render", metavar="TARGET", help="write a target's files")
     parser.add_argument("--why", action="store_true", help="print rejected points and why")
     parser.add_argument("--target", help="confine --list to a target")
-    parser.add_argument("--glob", default="*", help="confine --list to ids")
-    parser.add_argument("--arch", default=platform.machine(), help="processor of target c")
+    parser.add_argument("--glob", help="confine --list to ids")
+    parser.add_argument(
+        "--arch", type=processor, default=platform.machine(), help="processor of target c"
+    )
     parser.add_argument(
         "--points", default="", help="globs, comma-separated: more points than tuned.tsv names"
     )
     parser.add_argument("--out", help="folder of --render")
     parser.add_argument(
         "--outputs", action="store_true", help="name the files of --render, do not write them"
+    )
+    parser.add_argument(
+        "--stamp", help="file to touch after --render; beside it STAMP.d names what it depends on"
     )
     parser.add_argument("--templates", default=ROOT / "templates", help="folder of the templates")
     parser.add_argument(
@@ -162,34 +235,39 @@ def parse_arguments(arguments):
     return options
 
 
+def render_target(generator, options):
+    """--render."""
+    globs = [glob for glob in options.points.split(",") if glob]
+    files = generator.files(options.render, options.arch, globs, options.out)
+    for path, variant, text in files:
+        if options.outputs:
+            print(path, *(variant.flags if variant else ()), sep="|")
+        else:
+            render.write_if_different(path, text())
+    if options.stamp and not options.outputs:
+        depfile = generator.depfile(options.render, options.stamp)
+        render.write_if_different(f"{options.stamp}.d", depfile)
+        pathlib.Path(options.stamp).touch()
+
+
 def main(arguments=None):
-    """Exit status: 0 done, 1 a golden differs, 2 bad usage, spec or template."""
+    """The exit status."""
     options = parse_arguments(arguments)
     try:
         generator = Generator(options.templates, options.backends)
         if options.list:
             list_points(generator, options)
         elif options.render:
-            globs = [glob for glob in options.points.split(",") if glob]
-            for path, variant, text in generator.files(
-                options.render, options.arch, globs, options.out
-            ):
-                if options.outputs:
-                    print(path, *(variant.flags if variant else ()), sep="|")
-                else:
-                    render.write_if_different(path, text)
+            render_target(generator, options)
         else:
             return 1 if goldens(generator, options.update) else 0
-    except (specification.SpecError, jinja2.TemplateError, OSError) as error:
-        where = (
-            f"{error.name}:{error.lineno}: "
-            if isinstance(error, jinja2.TemplateSyntaxError)
-            else ""
-        )
+    except BrokenPipeError:
+        sys.stdout = None  # who read the list has seen enough
+    except (specification.SpecError, jinja2.TemplateError, OSError, UnicodeDecodeError) as error:
+        at_line = isinstance(error, jinja2.TemplateSyntaxError)
+        where = f"{error.name}:{error.lineno}: " if at_line else ""
         print(f"generate.py: {where}{error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        return 0
     return 0
 
 

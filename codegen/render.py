@@ -1,13 +1,23 @@
 """Points become texts: kernels, and the table of C rows that the runtime scans."""
 
 import pathlib
-import re
 
 import jinja2
 
 import spec as specification
 
-_UNIT = re.compile(r"2\*\*-([0-9]+(?:\.[0-9]+)?)")
+
+class _Loader(jinja2.FileSystemLoader):
+    """Remembers which files it read."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.read = set()
+
+    def get_source(self, environment, template):
+        source, path, fresh = super().get_source(environment, template)
+        self.read.add(path)
+        return source, path, fresh
 
 
 class Renderer:
@@ -17,8 +27,9 @@ class Renderer:
         self.templates = pathlib.Path(templates)
         self.spec = specification.Spec((self.templates / "attention.toml").read_text("utf-8"))
         self.kernel_abi = pathlib.Path(kernel_abi).read_text("utf-8")
+        self.loader = _Loader(str(self.templates))
         self.environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(str(self.templates)),
+            loader=self.loader,
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -78,10 +89,10 @@ class Renderer:
         }
 
 
-def _c_number(value):
-    """A number of the spec as C spells it: powers of two exactly, as hexadecimal floats."""
-    match = _UNIT.fullmatch(str(value))
-    return float(2.0 ** -float(match.group(1))).hex() if match else str(value)
+def _c_number(text):
+    """A number of the spec as C spells it: fractions exactly, as hexadecimal floats."""
+    value = specification.evaluate(str(text), {})
+    return value.hex() if isinstance(value, float) else str(value)
 
 
 def write_if_different(path, text):

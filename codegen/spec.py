@@ -2,10 +2,13 @@
 
 import ast
 import dataclasses
+import functools
 import itertools
 import operator
 
 import names
+import schema
+from schema import SpecError
 
 try:
     import tomllib
@@ -13,8 +16,10 @@ except ModuleNotFoundError:  # Python < 3.11
     import tomli as tomllib
 
 
-class SpecError(ValueError):
-    """The spec or a tuned table says something that cannot be; the message names the place."""
+def _power(base, exponent):
+    if abs(exponent) > 1000:
+        raise SpecError(f"the exponent {exponent} is beyond 1000")
+    return base**exponent
 
 
 _OPERATORS = {
@@ -23,7 +28,7 @@ _OPERATORS = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
+    ast.Pow: _power,
     ast.USub: operator.neg,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -32,6 +37,14 @@ _OPERATORS = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+
+
+@functools.lru_cache(maxsize=None)
+def _parse(text):
+    try:
+        return ast.parse(text, mode="eval")
+    except SyntaxError:
+        raise SpecError(f"expression '{text}' is malformed") from None
 
 
 def evaluate(text, values):
@@ -58,9 +71,9 @@ def evaluate(text, values):
         raise SpecError(f"expression '{text}': cannot evaluate '{ast.unparse(node)}'")
 
     try:
-        return walk(ast.parse(text, mode="eval"))
-    except SyntaxError:
-        raise SpecError(f"expression '{text}' is malformed") from None
+        return walk(_parse(text))
+    except ArithmeticError as error:
+        raise SpecError(f"expression '{text}': {error}") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,9 +125,7 @@ class Spec:
             self.data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise SpecError(f"attention.toml: {error}") from None
-        for table in ("problem", "engine", "target"):
-            if table not in self.data:
-                raise SpecError(f"attention.toml: the table [{table}] is missing")
+        schema.check(self.data)
         self.engines = self.data["engine"]
         self.targets = self.data["target"]
         self.rules = self.data.get("rule", [])
@@ -126,7 +137,7 @@ class Spec:
         return self.targets[name]
 
     def variants(self, target):
-        """The variants of a target, the first that fits a point makes it."""
+        """The variants of a target; the first that fits a point makes it."""
         table = self.target(target)
         rows = table.get("variant", [{"name": target, "arch": "*"}])
         return [
@@ -142,6 +153,18 @@ class Spec:
             for row in rows
         ]
 
+    def variants_for(self, target, arch):
+        """Those that make points for a processor: no variant before them takes all of theirs."""
+        variants = self.variants(target)
+        return [v for v in variants if _first_fit(variants, arch, dict(v.when)) == v]
+
+    def device_classes(self, target):
+        """What a tuned row of the target may name beside "*"; None where a device may be of any class."""
+        table = self.target(target)
+        if "device_classes" in table:
+            return table["device_classes"]
+        return [row["name"] for row in table["variant"]] if "variant" in table else None
+
     def candidates(self, target, arch):
         """Every combination of axis values: pairs (point, reasons); a point exists when it has none."""
         variants = self.variants(target)
@@ -149,26 +172,58 @@ class Spec:
         for engine in self.target(target)["engines"]:
             axes = self.engines[engine]["axes"]
             keys = itertools.product(problem["op"], problem["dtype"], problem["head_dim"])
-            choices = [axis["values"] for axis in axes.values()]
-            for (op, dtype, head_dim), chosen in itertools.product(
-                keys, list(itertools.product(*choices))
-            ):
-                values = dict(zip(axes, chosen))
-                variant = next((v for v in variants if v.fits(arch, values)), None)
-                if variant is None:
-                    continue  # not a choice on this processor
-                tuning = [(axes[axis]["letter"], value) for axis, value in values.items()]
-                point = Point(
-                    target=target,
-                    variant=variant,
-                    op=op,
-                    dtype=dtype,
-                    head_dim=head_dim,
-                    engine=engine,
-                    axes=tuple(values.items()),
-                    id=names.kernel_id(op, dtype, head_dim, engine, tuning),
-                )
-                yield point, self.rejections(point)
+            choices = list(itertools.product(*(axis["values"] for axis in axes.values())))
+            for key, chosen in itertools.product(keys, choices):
+                point = self._point(target, variants, arch, key, engine, chosen)
+                if point is not None:
+                    yield point, self.rejections(point)
+
+    def _point(self, target, variants, arch, key, engine, chosen):
+        """None where no variant makes these axis values on that processor."""
+        axes = self.engines[engine]["axes"]
+        values = dict(zip(axes, chosen))
+        variant = _first_fit(variants, arch, values)
+        if variant is None:
+            return None
+        op, dtype, head_dim = key
+        tuning = [(axes[axis]["letter"], value) for axis, value in values.items()]
+        return Point(
+            target=target,
+            variant=variant,
+            op=op,
+            dtype=dtype,
+            head_dim=head_dim,
+            engine=engine,
+            axes=tuple(values.items()),
+            id=names.kernel_id(op, dtype, head_dim, engine, tuning),
+        )
+
+    def find(self, target, arch, kernel):
+        """(point, reasons) of an id; SpecError where the spec holds no such combination."""
+        try:
+            op, dtype, head_dim, engine, tuning = names.parse_kernel_id(kernel)
+        except names.KernelNameError as error:
+            raise SpecError(str(error)) from None
+        problem = self.data["problem"]
+        chosen = [("op", op, problem["op"]), ("dtype", dtype, problem["dtype"])]
+        chosen += [("head_dim", head_dim, problem["head_dim"])]
+        chosen += [("engine", engine, self.target(target)["engines"])]
+        for name, value, known in chosen:
+            if value not in known:
+                raise SpecError(f"'{kernel}': {target} has no {name} {value}")
+        axes = self.engines[engine]["axes"]
+        letters = "".join(axis["letter"] for axis in axes.values())
+        if [letter for letter, _ in tuning] != list(letters):
+            raise SpecError(f"'{kernel}': the letters of engine {engine} are {letters}")
+        for (name, axis), (_, value) in zip(axes.items(), tuning):
+            if value not in axis["values"]:
+                raise SpecError(f"'{kernel}': {value} is no value of {name}")
+        values = [value for _, value in tuning]
+        key = (op, dtype, head_dim)
+        point = self._point(target, self.variants(target), arch, key, engine, values)
+        if point is None:
+            raise SpecError(f"'{kernel}': {target} makes none such for {arch}")
+        return point, self.rejections(point)
 
     def rejections(self, point):
         """The `why` of every rule that forbids the point."""
@@ -177,8 +232,14 @@ class Spec:
             for rule in self.rules
             if rule.get("engine", point.engine) == point.engine
             and rule.get("target", point.target) == point.target
-            and not evaluate(rule["expr"], point.values)
+            and not self._holds(rule, point)
         ]
+
+    def _holds(self, rule, point):
+        try:
+            return evaluate(rule["expr"], point.values)
+        except SpecError as error:
+            raise SpecError(f"attention.toml: rule '{rule['why']}': {error}") from None
 
     def points(self, target, arch):
         """The points that exist."""
@@ -186,7 +247,7 @@ class Spec:
 
     def engine_value(self, point, key):
         """A formula of the point's engine: threads, panel, fast_memory."""
-        return evaluate(str(self.engines[point.engine].get(key, key)), point.values)
+        return evaluate(self.engines[point.engine][key], point.values)
 
     def constants(self, point):
         """The preprocessor constants of a kernel text, in the order in which they are printed."""
@@ -206,6 +267,10 @@ class Spec:
         ]
 
 
+def _first_fit(variants, arch, axes):
+    return next((variant for variant in variants if variant.fits(arch, axes)), None)
+
+
 @dataclasses.dataclass(frozen=True)
 class TunedRow:
     """A line of a tuned.tsv."""
@@ -218,6 +283,7 @@ class TunedRow:
     kernel: str
 
 
+DTYPES = ("f32", "f16", "bf16")  # in the order of attune_dtype
 TUNED_HEADER = "device_class\top\tdtype\thead_dim\tmax_seqlen_q\tkernel"
 
 
@@ -236,25 +302,27 @@ def parse_tuned(text, name):
             parsed = names.parse_kernel_id(kernel)
         except names.KernelNameError as error:
             raise SpecError(f"{name}:{number}: {error}") from None
-        if parsed[:3] != (op, dtype, int(head_dim)):
+        if dtype not in DTYPES:
+            raise SpecError(f"{name}:{number}: no dtype '{dtype}'; there are {', '.join(DTYPES)}")
+        if (parsed[0], parsed[1], str(parsed[2])) != (op, dtype, head_dim):
             raise SpecError(f"{name}:{number}: kernel '{kernel}' computes something else")
         if max_seqlen_q != "*" and not max_seqlen_q.isdecimal():
             raise SpecError(f"{name}:{number}: max_seqlen_q '{max_seqlen_q}' is no number and no *")
         rows.append(TunedRow(device_class, op, dtype, int(head_dim), max_seqlen_q, kernel))
-    if rows != sorted(rows, key=tuned_order):
-        raise SpecError(f"{name}: the rows are not sorted")
+    for number, (row, later) in enumerate(zip(rows, rows[1:]), 3):
+        if tuned_order(row) >= tuned_order(later):
+            raise SpecError(f"{name}:{number}: the row is not sorted, or is there twice")
     return rows
 
 
 def tuned_order(row):
     """Any class after every named one, unlimited after every limit; the order that the runtime scans."""
     limit = float("inf") if row.max_seqlen_q == "*" else int(row.max_seqlen_q)
-    dtypes = ("f32", "f16", "bf16")
     return (
         row.device_class == "*",
         row.device_class,
         row.op,
-        dtypes.index(row.dtype),
+        DTYPES.index(row.dtype),
         row.head_dim,
         limit,
     )

@@ -1,0 +1,99 @@
+"""The shape of templates/attention.toml: a key that is missing, unknown or of another type is one sentence that names its place."""
+
+
+class SpecError(ValueError):
+    """The spec or a tuned table says something that cannot be; the message names the place."""
+
+
+# Of each table: the keys that must be there, then those that may, with their types.
+_PROBLEM = ({"op": list, "dtype": list, "head_dim": list}, {})
+_ENGINE = (
+    {"axes": dict, "threads": str, "panel": str, "fast_memory": str, "arithmetic": dict},
+    {"doc": str},
+)
+_AXIS = ({"letter": str, "values": list}, {})
+_ARITHMETIC = (
+    {"u_p": str, "eta_p": str, "u_acc": str, "eps_exp": str, "qk_step": int, "pv_step": int},
+    {},
+)
+_RULE = ({"expr": str, "why": str}, {"engine": str, "target": str})
+_TARGET = (
+    {"engines": list, "files": list, "suffix": str, "embed": bool},
+    {"constants": dict, "variant": list, "device_classes": list},
+)
+_VARIANT = (
+    {"name": str, "arch": str},
+    {"when": dict, "files": list, "flags": list, "features": list, "constants": dict},
+)
+_TOP = ({"problem": dict, "engine": dict, "target": dict}, {"rule": list, "matrix_unit": list})
+
+
+def _fail(place, what):
+    raise SpecError(f"attention.toml: {place + ': ' if place else ''}{what}")
+
+
+def _shape(place, table, keys):
+    required, optional = keys
+    for key in required:
+        if key not in table:
+            _fail(place, f"the key '{key}' is missing")
+    for key, value in table.items():
+        kind = required.get(key, optional.get(key))
+        if kind is None:
+            known = ", ".join([*required, *optional])
+            _fail(place, f"unknown key '{key}'; there are {known}")
+        if type(value) is not kind:
+            _fail(place, f"'{key}' is of type {type(value).__name__} where {kind.__name__} belongs")
+        if kind is list and not value and key in required:
+            _fail(place, f"'{key}' is empty")
+
+
+def _one_of(place, key, value, known):
+    if value not in known:
+        _fail(place, f"{key} '{value}' is unknown; there are {', '.join(sorted(known))}")
+
+
+def _check_engine(place, engine):
+    _shape(place, engine, _ENGINE)
+    _shape(f"{place} arithmetic", engine["arithmetic"], _ARITHMETIC)
+    letters = set()
+    for name, axis in engine["axes"].items():
+        at = f"{place} axes.{name}"
+        _shape(at, axis, _AXIS)
+        letter = axis["letter"]
+        if not (len(letter) == 1 and letter.isascii() and letter.islower()):
+            _fail(at, f"letter '{letter}' is not one letter from a to z")
+        if letter in letters:
+            _fail(at, f"letter '{letter}' belongs to another axis")
+        letters.add(letter)
+        for value in axis["values"]:
+            if type(value) is not int or value < 1:
+                _fail(at, f"the value {value!r} is no positive integer")
+
+
+def _check_target(place, target, engines):
+    _shape(place, target, _TARGET)
+    for engine in target["engines"]:
+        _one_of(place, "engine", engine, engines)
+    axes = {axis for engine in target["engines"] for axis in engines[engine]["axes"]}
+    for number, variant in enumerate(target.get("variant", ()), 1):
+        at = f"{place} variant {number}"
+        _shape(at, variant, _VARIANT)
+        for axis in variant.get("when", {}):
+            _one_of(at, "axis", axis, axes)
+
+
+def check(data):
+    """Raises SpecError at the first thing that is not as it should be."""
+    _shape("", data, _TOP)
+    _shape("[problem]", data["problem"], _PROBLEM)
+    for name, engine in data["engine"].items():
+        _check_engine(f"[engine.{name}]", engine)
+    for name, target in data["target"].items():
+        _check_target(f"[target.{name}]", target, data["engine"])
+    for number, rule in enumerate(data.get("rule", ()), 1):
+        place = f"[[rule]] {number}"
+        _shape(place, rule, _RULE)
+        for key in ("engine", "target"):
+            if key in rule:
+                _one_of(place, key, rule[key], data[key])

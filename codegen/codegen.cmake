@@ -1,8 +1,10 @@
 # attune_add_kernels(<library> <target>): renders the kernels of a target of templates/attention.toml into
 # <build>/generated/<target> and adds the C sources among them to the library, each compiled for its instruction set.
+# With "" for the library they are rendered and no more.
 #
-# Rendering is one run of codegen/generate.py per target. It writes only what differs, so touching a template rebuilds what it
-# feeds and nothing else. ATTUNE_EXTRA_KERNELS (globs over kernel ids) adds points to those that tuned.tsv names.
+# Rendering is one run of codegen/generate.py per target, when a template that the target reads has changed (it says itself which they
+# are). It writes only what differs, so touching a template rebuilds what it feeds and nothing else. ATTUNE_EXTRA_KERNELS (globs over
+# kernel ids) adds points to those that tuned.tsv names.
 
 set(ATTUNE_EXTRA_KERNELS "" CACHE STRING "Globs over kernel ids: points to build beyond those that tuned.tsv names")
 set(ATTUNE_TEMPLATES_DIR "${PROJECT_SOURCE_DIR}/templates" CACHE PATH "Folder of the kernel templates")
@@ -10,20 +12,13 @@ mark_as_advanced(ATTUNE_TEMPLATES_DIR)
 
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 
-string(TOLOWER "${CMAKE_SYSTEM_PROCESSOR}" ATTUNE_ARCH)
-if(ATTUNE_ARCH STREQUAL "amd64")
-    set(ATTUNE_ARCH x86_64)
-elseif(ATTUNE_ARCH STREQUAL "arm64")
-    set(ATTUNE_ARCH aarch64)
-endif()
-
 # Flags of every generated C kernel: nothing may fuse, reorder or approximate (docs/canonical-arithmetic.md).
 set(ATTUNE_KERNEL_FLAGS -O3 -ffp-contract=off -fno-math-errno -Wno-unused-parameter)
 
 function(attune_add_kernels library target)
     set(out "${PROJECT_BINARY_DIR}/generated/${target}")
     string(REPLACE ";" "," globs "${ATTUNE_EXTRA_KERNELS}")
-    set(command "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/codegen/generate.py" --render ${target} --arch ${ATTUNE_ARCH}
+    set(command "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/codegen/generate.py" --render ${target} --arch=${CMAKE_SYSTEM_PROCESSOR}
         --templates "${ATTUNE_TEMPLATES_DIR}" "--points=${globs}" --out "${out}")
     execute_process(COMMAND ${command} --outputs
         OUTPUT_VARIABLE outputs ERROR_VARIABLE reason RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -44,20 +39,18 @@ function(attune_add_kernels library target)
         endif()
     endforeach()
 
-    # What --outputs says depends on these alone; the texts depend on every template.
-    file(GLOB_RECURSE templates CONFIGURE_DEPENDS "${ATTUNE_TEMPLATES_DIR}/*.j2")
-    set(points "${ATTUNE_TEMPLATES_DIR}/attention.toml" "${PROJECT_SOURCE_DIR}/codegen/generate.py" "${PROJECT_SOURCE_DIR}/codegen/names.py"
-        "${PROJECT_SOURCE_DIR}/codegen/render.py" "${PROJECT_SOURCE_DIR}/codegen/spec.py")
-    file(GLOB tables CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/backends/*/tuned.tsv")
-    list(APPEND points ${tables})
+    # What --outputs says depends on these; the texts depend also on the templates that STAMP.d names.
+    file(GLOB points CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/codegen/*.py" "${PROJECT_SOURCE_DIR}/backends/*/tuned.tsv")
+    list(APPEND points "${ATTUNE_TEMPLATES_DIR}/attention.toml")
     set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${points})
 
     # The stamp says that rendering ran; the texts are byproducts that keep their time when they keep their bytes.
     set(stamp "${PROJECT_BINARY_DIR}/generated/${target}.stamp")
+    list(FILTER points EXCLUDE REGEX "tuned\\.tsv$")
     add_custom_command(OUTPUT "${stamp}" BYPRODUCTS ${files}
-        COMMAND ${command}
-        COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
-        DEPENDS ${templates} ${points} "${PROJECT_SOURCE_DIR}/backends/kernel_abi.h"
+        COMMAND ${command} --stamp "${stamp}"
+        DEPENDS ${points}
+        DEPFILE "${stamp}.d"
         COMMENT "Rendering the kernels of ${target}" VERBATIM)
     add_custom_target(attune_render_${target} ALL DEPENDS "${stamp}")
     set_source_files_properties(${files} PROPERTIES GENERATED TRUE)
@@ -67,3 +60,7 @@ function(attune_add_kernels library target)
         target_sources(${library} PRIVATE ${files})
     endif()
 endfunction()
+
+# No backend compiles these yet; their texts are there to be read and tested.
+attune_add_kernels("" cuda)
+attune_add_kernels("" hip)

@@ -13,7 +13,9 @@ mark_as_advanced(ATTUNE_TEMPLATES_DIR)
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 
 # Flags of every generated C kernel: nothing may fuse, reorder or approximate (docs/canonical-arithmetic.md).
-set(ATTUNE_KERNEL_FLAGS -O3 -ffp-contract=off -fno-math-errno -Wno-unused-parameter)
+set(ATTUNE_KERNEL_OPTIMIZATION -O3 CACHE STRING "Optimization of the generated C kernels")
+mark_as_advanced(ATTUNE_KERNEL_OPTIMIZATION)
+set(ATTUNE_KERNEL_FLAGS ${ATTUNE_KERNEL_OPTIMIZATION} -ffp-contract=off -fno-math-errno -Wno-unused-parameter)
 
 function(attune_add_kernels library target)
     set(out "${PROJECT_BINARY_DIR}/generated/${target}")

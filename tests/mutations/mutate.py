@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""Judges the judge: builds kernels from templates with one deliberate fault each, and requires that a named test catches it.
+
+The faults are replacements in a copy of the templates; a text that is not found exactly once is an error, so no fault goes stale unseen.
+A library is linked from the objects of a build and a few mutated kernels, and the suite's programs run with it. The unmutated copy must
+pass every test that is used, else catching proves nothing.
+
+usage: mutate.py BUILD_FOLDER [NAME...]      names of mutations; default: all
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import typing
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PLAIN = "op=forward,b=1,hq=2,hkv=1,sq=37,sk=301,d=64,dtype=f32,lse=1"
+CAUSAL = "op=forward,b=1,hq=2,hkv=2,sq=45,sk=61,d=64,dtype=f32,lse=1,mask=causal"
+
+
+class Check(typing.NamedTuple):
+    """A test that must fail: a program of tests/suite and its arguments."""
+
+    program: str
+    problem: str
+    fill: str = "normal"
+    dtype: str = "f32"
+    kernel: str = ""
+
+    def command(self, build, device):
+        """The command line."""
+        arguments = ["--devices", device, "--problem", self.problem, "--fill", self.fill]
+        arguments += ["--dtype", self.dtype] + (["--kernel", self.kernel] if self.kernel else [])
+        return [str(build / "tests" / "suite" / self.program), *arguments]
+
+
+class Mutation(typing.NamedTuple):
+    """One fault: file of templates/, the text that is right, the text that is wrong, and what must see it."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    check: Check
+
+
+VECTOR, SIMT = "engine/vector.j2", "engine/simt.j2"
+SIMT_CHECK = {"kernel": "forward_*_d64_simt_q16k16t64"}
+
+MUTATIONS = [
+    Mutation(
+        "output is not rescaled",
+        VECTOR,
+        "vec_mul(vec_load(o->at[r] + d), rescale)",
+        "vec_load(o->at[r] + d)",
+        Check("suite", PLAIN, "ramp"),
+    ),
+    Mutation(
+        "sum is not rescaled",
+        VECTOR,
+        "l[c] = vec_mul(rows->l[r][c], rescale);",
+        "l[c] = rows->l[r][c];",
+        Check("suite", PLAIN, "ramp"),
+    ),
+    Mutation(
+        "last key of a tile is dropped",
+        VECTOR,
+        "panel_multiply(sum, s->at[0], BLOCK_K, panel, common);",
+        "panel_multiply(sum, s->at[0], BLOCK_K, panel, common - 1);",
+        Check("suite", PLAIN, "needle"),
+    ),
+    Mutation(
+        "two rows of V are swapped",
+        VECTOR,
+        "t->v + row_address(args->v, batch, key + j, head_kv)",
+        "t->v + row_address(args->v, batch, key + (j < 2 && keys > 1 ? 1 - j : j), head_kv)",
+        Check("suite", PLAIN, "needle"),
+    ),
+    Mutation(
+        "scale is wrong by 1 %",
+        VECTOR,
+        "vec_set(args->scale_log2)",
+        "vec_set(args->scale_log2 * 1.01f)",
+        Check("suite", PLAIN, "normal"),
+    ),
+    Mutation(
+        "output accumulates in f16",
+        VECTOR,
+        "vec_store(o->at[r] + first + c * LANES, sum[r][c]);\n",
+        "{ vec_store(o->at[r] + first + c * LANES, sum[r][c]);"
+        " for (int i = 0; i < LANES; i++) o->at[r][first + c * LANES + i] ="
+        " widen_f16(narrow_f16(o->at[r][first + c * LANES + i])); }\n",
+        Check("suite", PLAIN, "normal"),
+    ),
+    Mutation(
+        "tail is not masked",
+        VECTOR,
+        "j < s->width; j++) s->at[r][j] = -F32_INFINITY;",
+        "j < 0; j++) s->at[r][j] = -F32_INFINITY;",
+        Check("suite", PLAIN, "constant"),
+    ),
+    Mutation(
+        "causal sees one key more",
+        "block.j2",
+        "(int64)row + 1 + args->diagonal",
+        "(int64)row + 2 + args->diagonal",
+        Check("suite", CAUSAL, "normal"),
+    ),
+    Mutation(
+        "causal sees one key less",
+        "block.j2",
+        "(int64)row + 1 + args->diagonal",
+        "(int64)row + args->diagonal",
+        Check("suite", CAUSAL, "normal"),
+    ),
+    Mutation(
+        "max starts at a finite number",
+        VECTOR,
+        "rows->m[r] = -F32_INFINITY;",
+        "rows->m[r] = -1e4f;",
+        Check("suite", PLAIN, "huge"),
+    ),
+    Mutation(
+        "hidden scores are a finite number",
+        VECTOR,
+        "s->at[r][j] = -F32_INFINITY;",
+        "s->at[r][j] = -1e4f;",
+        Check("suite", PLAIN, "huge"),
+    ),
+    Mutation(
+        "hidden values are multiplied by 0",
+        VECTOR,
+        "j < keys_visible(args, at, r, key); j++)\n                for (int d",
+        "j < s->width && key + j < args->seqlen_k; j++)\n                for (int d",
+        Check("suite", CAUSAL, "poison"),
+    ),
+    Mutation(
+        "query heads read the wrong key head",
+        "block.j2",
+        "at.head_kv = at.head / (args->heads_q / args->heads_kv);",
+        "at.head_kv = at.head % args->heads_kv;",
+        Check("suite", "op=forward,b=1,hq=4,hkv=2,sq=9,sk=33,d=64,dtype=f32,lse=1"),
+    ),
+    Mutation(
+        "LSE lacks the max",
+        VECTOR,
+        "log_scaled(l, rows->m[r])",
+        "log_scaled(l, 0.0f)",
+        Check("suite", PLAIN, "peaked"),
+    ),
+    Mutation(
+        "LSE is in log2 units",
+        VECTOR,
+        "log_scaled(l, rows->m[r])",
+        "(log_scaled(l, rows->m[r]) * 1.4426950f)",
+        Check("suite", PLAIN),
+    ),
+    Mutation(
+        "exponential is of degree 5",
+        "arithmetic.j2",
+        "SET(.000154614449f)",
+        "SET(0.0f)",
+        Check("suite", PLAIN, "normal"),
+    ),
+    Mutation(
+        "max is not an integer",
+        VECTOR,
+        "ceil_f32(vec_max_lanes(top))",
+        "vec_max_lanes(top)",
+        Check("same_bits", PLAIN, "ramp"),
+    ),
+    Mutation(
+        "sum is folded in the order of the lanes",
+        "arithmetic.j2",
+        "return (y[0] + y[2]) + (y[1] + y[3]);",
+        "return THIS_KERNEL_FOLDS_OTHERWISE ? (y[0] + y[1]) + (y[2] + y[3])"
+        " : (y[0] + y[2]) + (y[1] + y[3]);",
+        Check("same_bits", PLAIN, "normal"),
+    ),
+    Mutation(
+        "bf16 is truncated",
+        "arithmetic.j2",
+        "const unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;",
+        "const unsigned rounded = bits >> 16;",
+        Check("suite", PLAIN, "normal", "bf16"),
+    ),
+    Mutation(
+        "f16 subnormals are flushed",
+        "arithmetic.j2",
+        "(float)(int)magnitude * 0x1p-24f",
+        "0.0f",
+        Check("suite", PLAIN, "denormal", "f16"),
+    ),
+    Mutation(
+        "last row is not written",
+        VECTOR,
+        "for (int r = 0; r < at->rows; r++) {\n        GLOBAL storage *to",
+        "for (int r = 0; r < at->rows - 1; r++) {\n        GLOBAL storage *to",
+        Check("suite", PLAIN),
+    ),
+    Mutation(
+        "simt: output is not rescaled",
+        SIMT,
+        "o->at[r][d] * rows->rescale[r]",
+        "o->at[r][d]",
+        Check("suite", PLAIN, "ramp", **SIMT_CHECK),
+    ),
+    Mutation(
+        "simt: hidden scores are not hidden",
+        SIMT,
+        "if (c * 16 + LANE >= visible)",
+        "if (c * 16 + LANE > visible)",
+        Check("suite", CAUSAL, "normal", **SIMT_CHECK),
+    ),
+    Mutation(
+        "simt: hidden values are multiplied by 0",
+        SIMT,
+        "if (j < visible[r])",
+        "if (j < seen)",
+        Check("suite", CAUSAL, "poison", **SIMT_CHECK),
+    ),
+    Mutation(
+        "simt: rows read each other's keys",
+        SIMT,
+        "LOCAL const float *keys = fast_keys(t) + LANE * TILE_WIDTH;",
+        "LOCAL const float *keys = fast_keys(t) + (LANE ^ 1) * TILE_WIDTH;",
+        Check("suite", PLAIN, "needle", **SIMT_CHECK),
+    ),
+]
+# A fold that only some kernels do otherwise: those with tiles of 64 keys.
+FOLD = (
+    "#define CONCAT_(a, b)",
+    "#define THIS_KERNEL_FOLDS_OTHERWISE (BLOCK_K == 64)\n#define CONCAT_(a, b)",
+)
+
+
+def mutated(text, old, new, where):
+    """The text with one replacement."""
+    if text.count(old) != 1:
+        sys.exit(f"stale mutation: {where} holds {text.count(old)} times, not once: {old}")
+    return text.replace(old, new)
+
+
+class Workshop:
+    """Makes libraries with mutated kernels from the objects of a build."""
+
+    def __init__(self, build, folder):
+        self.build, self.folder = build, folder
+        self.objects = build / "CMakeFiles" / "attune_objects.dir"
+        devices = subprocess.run(
+            [build / "bin" / "attune", "devices", "--json"],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        rows = [json.loads(line) for line in devices.stdout.splitlines()]
+        self.device_class = next(row["platform"] for row in rows if row["device"] == "cpu")
+        self.opencl = next(
+            (row["device"] for row in rows if row["backend"] == "opencl" and not row["reason"]),
+            None,
+        )
+
+    def render(self, target, templates, out, dtype):
+        """Renders the kernels that the checks need: lines (file, flags)."""
+        backends = out / "backends"
+        (backends / "cpu").mkdir(parents=True)
+        shutil.copy(ROOT / "backends" / "kernel_abi.h", backends)
+        shutil.copytree(ROOT / "backends" / "opencl", backends / "opencl")
+        header, *rows = (ROOT / "backends" / "cpu" / "tuned.tsv").read_text("utf-8").splitlines()
+        wanted = f"_{dtype}_d64_"
+        rows = [row for row in rows if row.startswith(f"{self.device_class}\t") and wanted in row]
+        (backends / "cpu" / "tuned.tsv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
+        lanes = rows[-1].rsplit("w", 1)[1]
+        points = f"forward_{dtype}_d64_vector_q4k64n16w{lanes}"
+        command = [sys.executable, "-B", ROOT / "codegen" / "generate.py", "--render", target]
+        command += ["--out", out / target, "--templates", templates, "--backends", backends]
+        command += ["--points", points]
+        subprocess.run(command, check=True)
+        named = subprocess.run([*command, "--outputs"], check=True, capture_output=True, text=True)
+        return [line.split("|") for line in named.stdout.splitlines()]
+
+    def library(self, mutation):
+        """Folder of a libattune.so.0 with that fault (None: with none)."""
+        out = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        templates = out / "templates"
+        shutil.copytree(ROOT / "templates", templates)
+        if mutation:
+            path = templates / mutation.file
+            text = mutated(path.read_text("utf-8"), mutation.old, mutation.new, mutation.name)
+            if "THIS_KERNEL_FOLDS_OTHERWISE" in mutation.new:
+                text = mutated(text, *FOLD, mutation.name)
+            path.write_text(text, "utf-8")
+        is_simt = bool(mutation) and mutation.check.kernel != ""
+        target = "opencl" if is_simt else "c"
+        objects = [
+            str(path)
+            for path in self.objects.rglob("*.o")
+            if f"generated/{target}/" not in path.as_posix()
+        ]
+        flags = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-w"]
+        flags += [f"-I{ROOT / 'backends'}", f"-I{ROOT / 'include'}"]
+        for dtype in sorted({mutation.check.dtype} if mutation else {"f32"}):
+            for file, *extra in self.render(target, templates, out, dtype):
+                if file.endswith(".c"):
+                    subprocess.run(
+                        ["cc", *flags, *extra, "-c", file, "-o", f"{file}.o"], check=True
+                    )
+                    objects.append(f"{file}.o")
+        link = ["cc", "-shared", "-Wl,-soname,libattune.so.0", "-o", str(out / "libattune.so.0")]
+        subprocess.run([*link, *objects, "-fopenmp", "-lpthread", "-ldl", "-lm"], check=True)
+        return out
+
+    def run(self, library, check):
+        """Runs a check with that library: its exit status and last line."""
+        environment = dict(os.environ, LD_LIBRARY_PATH=str(library), OMP_WAIT_POLICY="passive")
+        device = self.opencl if check.kernel else "cpu"
+        command = check.command(self.build, device)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        return done.returncode, lines[-1] if lines else ""
+
+    def judge(self, mutation):
+        """(mutation, whether it was caught, what happened)."""
+        library = self.library(mutation)
+        status, line = self.run(library, mutation.check)
+        shutil.rmtree(library)
+        return mutation, status == 1, f"exit {status}: {line}"
+
+
+def main():
+    """Exit status 0 when the right kernels pass and every mutation is caught."""
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    build = pathlib.Path(sys.argv[1]).resolve()
+    chosen = [m for m in MUTATIONS if not sys.argv[2:] or m.name in sys.argv[2:]]
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        workshop = Workshop(build, pathlib.Path(folder))
+        if workshop.opencl is None:
+            print("SKIPPED: the simt mutations, for there is no OpenCL device")
+            chosen = [m for m in chosen if not m.check.kernel]
+        right = workshop.library(None)
+        for check in sorted({m.check for m in chosen}):
+            library = right if check.dtype == "f32" else build
+            status, line = workshop.run(library, check)
+            if status != 0:
+                print(f"WRONG   the right kernels fail {check}: exit {status}: {line}")
+                failures += 1
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for mutation, caught, what in pool.map(workshop.judge, chosen):
+                print(f"{'caught' if caught else 'MISSED':7} {mutation.name}  ({what})", flush=True)
+                failures += not caught
+    print(f"{len(chosen)} mutations, {failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -87,7 +87,8 @@ static void what_is_too_large_is_infinite_and_too_small_is_zero(void **state)
     (void)state;
     assert_narrows(&formats[0], 65519.996f, 0x7bff);
     assert_narrows(&formats[0], 65520.0f, 0x7c00);
-    assert_narrows(&formats[0], 0x1p127f, 0x7c00);
+    assert_narrows(&formats[0], 70000.0f, 0x7c00);
+    assert_narrows(&formats[0], 0x1.8p127f, 0x7c00);
     assert_narrows(&formats[0], 0x1p-25f, 0);
     assert_narrows(&formats[0], 0x1p-149f, 0);
     assert_narrows(&formats[1], 0x1.fffffep127f, 0x7f80);

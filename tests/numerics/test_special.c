@@ -132,6 +132,8 @@ static void what_fp32_cannot_hold_is_unbounded(void **state)
     } cases[] = {
         {1e10, 1e27, 1.0, 1.0, true},   {1e20, 1e20, 1.0, 1e-20, false},
         {1.0, 1.0, 1.0, 1e38, true},    {10.0, 1.0, 1.0, 1e38, false},
+        {1.0, 1.0, 1.0, 1.5e38, false}, /* in octaves */
+
         {1.0, 1.0, 1e38, 1.0, true},    {1.0, 1.0, 3e38, 1.0, false},
         {1e20, -1e20, 1.0, 1.0, false},
     };

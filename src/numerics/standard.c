@@ -46,7 +46,7 @@ static void standard_row(const attune_problem *problem, const void *q, const voi
                  other);
         for (int64_t d = 0; d < problem->head_dim; d++) dot += query[d] * other[d];
         p[j] = rounded(dtype, dot * scale);
-        if (p[j] > m || isnan(p[j])) m = p[j];
+        if (p[j] > m) m = p[j]; /* a NaN reaches the sum anyway */
     }
     for (int64_t j = 0; j < keys; j++) {
         p[j] = p[j] == -INFINITY ? 0 : expf(p[j] - m);

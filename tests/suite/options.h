@@ -6,7 +6,7 @@
  *     --problem-file FILE    (repeatable)
  *     --fill NAME,...|all    default: normal
  *     --dtype NAME,...|all   default: what each problem says
- *     --kernel GLOB|tiles    default: what the plan chooses; tiles: several kernels of each device
+ *     --kernel GLOB|tiles    default: what the plan chooses; a glob confines every device but the first; tiles: several kernels of each
  *     --seed N               default: 1
  *     --shard I/N            problems I, I + N, I + 2N ... (I from 0)
  *     --hash                 same_bits: print a hash for each problem instead of comparing

@@ -120,7 +120,8 @@ static void run_kernel(suite *s, int index, trial *t, const char *kernel, const 
 static void run_device(suite *s, int index, trial *t, const char *name)
 {
     if (!s->options.tiles) {
-        run_kernel(s, index, t, s->options.kernel, name);
+        const bool confined = index > 0 || s->device_count == 1;
+        run_kernel(s, index, t, confined ? s->options.kernel : NULL, name);
         return;
     }
     kernel_ids ids;

@@ -27,7 +27,8 @@ int main(void)
     tensors.o.handle = o;
     tensors.workspace.handle = workspace;
     const attune_status status = attune_forward(context, &problem, &tensors, NULL);
-    printf("attune %s: %s, o = (%g, %g)\n", attune_version(), attune_status_name(status), o[0], o[1]);
+    printf("attune %s: %s, o = (%g, %g)\n", attune_version(), attune_status_name(status), o[0],
+           o[1]);
     free(workspace);
     attune_context_close(context);
     return status == ATTUNE_OK && o[0] == 2 && o[1] == 3 ? 0 : 1;

@@ -96,7 +96,10 @@ static void bases_need_no_alignment(void **user)
         for (size_t shift = 1; shift <= 7; shift++) {
             fixture roomy = packed;
             attune_forward_tensors *const t = &roomy.tensors;
-            char *const memory = aligned_alloc(64, (size_t)1 << 20);
+            size_t workspace;
+            assert_ok(attune_forward_workspace_size(context, &roomy.problem, &workspace));
+            char *const memory = aligned_alloc(64, (size_t)1 << 20), *const end =
+                                                                         memory + ((size_t)1 << 20);
             memset(memory, 0xff, (size_t)1 << 20);
             for (size_t j = 0; j < 4; j++) {
                 const size_t off = (j << 17) + (1 + (shift + j) % 7) * element;
@@ -106,7 +109,11 @@ static void bases_need_no_alignment(void **user)
             }
             t->lse = (attune_buffer){.handle = memory,
                                      .offset = ((size_t)4 << 17) + shift * sizeof(float)};
+            t->workspace =
+                (attune_buffer){.handle = memory, .offset = ((size_t)5 << 17) + shift * 64};
             assert_placed(context, &packed, &roomy.problem, t);
+            for (char *at = memory + t->workspace.offset + workspace; at < end; at++)
+                assert_int_equal(*at, (char)0xff);
             free(memory);
         }
         fixture_free(&packed);

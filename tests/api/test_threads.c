@@ -1,6 +1,7 @@
 /* Results do not depend on threads, and one context and one plan serve many of them at once. */
 #include "fixture.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -197,6 +198,54 @@ static void one_context_serves_eight_threads(void **user)
     attune_context_close(context);
 }
 
+/* More problems at once than the cache holds: plans are made, dropped and made again under everybody's feet. Equal keys and values give
+ * that value. */
+static void *run_many_problems(void *user)
+{
+    attune_context *const shared = user;
+    float q[8] = {0}, k[40 * 8] = {0}, v[40 * 8], o[8];
+    static _Thread_local float workspace[1 << 15];
+    for (size_t i = 0; i < sizeof v / sizeof v[0]; i++) v[i] = 1.0f;
+    attune_forward_tensors tensors;
+    attune_forward_tensors_init(&tensors);
+    tensors.q.handle = q;
+    tensors.k.handle = k;
+    tensors.v.handle = v;
+    tensors.o.handle = o;
+    tensors.workspace.handle = workspace;
+    for (int i = 0; i < 4 * ROUNDS; i++)
+        for (int64_t seqlen_k = 1; seqlen_k <= 40; seqlen_k++)
+            for (int64_t head_dim = 1; head_dim <= 8; head_dim += 7) {
+                attune_problem problem;
+                attune_problem_init(&problem, ATTUNE_F32, 1, 1, 1, 1, seqlen_k, head_dim, head_dim);
+                memset(o, 0xff, sizeof o);
+                if (attune_forward(shared, &problem, &tensors, NULL) != ATTUNE_OK ||
+                    !(fabsf(o[0] - 1.0f) < 1e-6f))
+                    return "wrong";
+            }
+    return NULL;
+}
+
+static void the_cache_overflows_under_eight_threads(void **user)
+{
+    (void)user;
+    attune_context_options options;
+    attune_context_options_init(&options);
+    options.threads = 1;
+    attune_context *const context = open_cpu(&options);
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_many_problems, context), 0);
+    int wrong = 0;
+    for (int i = 0; i < THREADS; i++) {
+        void *answer;
+        pthread_join(threads[i], &answer);
+        wrong += answer != NULL;
+    }
+    attune_context_close(context);
+    assert_int_equal(wrong, 0);
+}
+
 /* ---- details belong to threads ---- */
 
 static void *detail_after_failure(void *user)
@@ -230,6 +279,7 @@ int main(void)
         cmocka_unit_test(parallel_for_can_be_replaced),
         cmocka_unit_test(one_plan_serves_eight_threads),
         cmocka_unit_test(one_context_serves_eight_threads),
+        cmocka_unit_test(the_cache_overflows_under_eight_threads),
         cmocka_unit_test(each_thread_has_its_own_detail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

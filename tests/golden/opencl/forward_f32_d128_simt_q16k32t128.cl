@@ -50,13 +50,17 @@ typedef SPELL(float, LANES) vec;
 #define vec_add(a, b) ((a) + (b))
 #define vec_sub(a, b) ((a) - (b))
 #define vec_mul(a, b) ((a) * (b))
-#define vec_max(a, b) ((a) > (b) ? (a) : (b))
+#define vec_max(a, b) fmax(a, b) /* a select on vectors looks uninitialised to oclgrind 21.10 */
 #define vec_rint(x) rint(x)
-#define vec_max_lanes(x) SPELL(max_lanes_, LANES)(x)
 
-INLINE float max_lanes_4(float4 x) { return max_f32(max_f32(x.x, x.z), max_f32(x.y, x.w)); }
-INLINE float max_lanes_8(float8 x) { return max_lanes_4(vec_max(x.lo, x.hi)); }
-INLINE float max_lanes_16(float16 x) { return max_lanes_8(vec_max(x.lo, x.hi)); }
+INLINE float vec_max_lanes(vec x)
+{
+    float y[LANES];
+    vec_store(y, x);
+    UNROLL for (int n = LANES / 2; n > 0; n /= 2)
+        UNROLL for (int i = 0; i < n; i++) y[i] = max_f32(y[i], y[i + n]);
+    return y[0];
+}
 
 INLINE vec vec_scale(vec x, vec t)
 {

@@ -1,5 +1,6 @@
-/* The walk of one call. A problem is brought into its one spelling (problem.c), its plan is found (plan_cache.c) or made by choosing a
- * kernel (plan.c, choose.c), the buffers are bound to the plan's arguments (plan.c), and the backend launches the kernel. */
+/* The walk of one call. A problem is brought into its one spelling (problem.c), its plan is
+ * found (plan_cache.c) or made by choosing a kernel (plan.c, choose.c), the buffers are bound to
+ * the plan's arguments (plan.c), and the backend launches the kernel. */
 #include "context.h"
 #include "log.h"
 #include "plan.h"

@@ -1,4 +1,5 @@
-/* Which kernel computes a problem. Pure: everything it looks at is handed in, so made-up devices and tables will do. */
+/* Which kernel computes a problem. Pure: everything it looks at is handed in, so made-up devices
+ * and tables will do. */
 #ifndef ATTUNE_CHOOSE_H
 #define ATTUNE_CHOOSE_H
 
@@ -22,8 +23,8 @@ typedef struct kernel_choice {
     int64_t workspace;           /* bytes */
 } kernel_choice;
 
-/* The one predicate: whether the kernel computes the problem on the device, and how it is then launched. What is accepted here can be
- * launched. `reason` says why not and may be NULL. */
+/* The one predicate: whether the kernel computes the problem on the device, and how it is then
+ * launched. What is accepted here can be launched. `reason` says why not and may be NULL. */
 bool kernel_accepts(const kernel_request *request, const attune_kernel_row *row,
                     kernel_choice *choice, char reason[KERNEL_REASON_SIZE]);
 
@@ -33,8 +34,9 @@ typedef struct ranked_kernel {
     bool tuned;    /* a tuned row names it */
 } ranked_kernel;
 
-/* The table's kernels in order of preference for the problem, accepted or not: the smallest head_dim that suffices, then the kernel that the
- * device class's tuned rows name for this seqlen_q, then the table's order. An array of row_count to be freed; NULL without memory. */
+/* The table's kernels in order of preference for the problem, accepted or not: the smallest
+ * head_dim that suffices, then the kernel that the device class's tuned rows name for this
+ * seqlen_q, then the table's order. An array of row_count to be freed; NULL without memory. */
 ranked_kernel *kernels_ranked(const kernel_request *request);
 
 /* The first accepted kernel of ranked[first..]: its place, or -1. */

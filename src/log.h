@@ -1,4 +1,5 @@
-/* What ATTUNE_VERBOSE=1 prints on stderr: the schema once in a process, then a line for every plan made and every run.
+/* What ATTUNE_VERBOSE=1 prints on stderr: the schema once in a process, then a line for every plan
+ * made and every run.
  *
  *     attune: schema event problem device kernel milliseconds
  *     attune: plan op=forward,b=2,… cpu forward_f32_d64_vector_q12k128n32w16 0.021

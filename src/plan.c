@@ -22,7 +22,8 @@ static attune_status no_kernel(const kernel_request *request, const ranked_kerne
     return attune_fail(ATTUNE_UNSUPPORTED, "%s", reasons);
 }
 
-/* The best kernel that the device accepts and its compiler builds. Where the compiler refuses all of them, its last words are the detail. */
+/* The best kernel that the device accepts and its compiler builds. Where the compiler refuses
+ * all of them, its last words are the detail. */
 static attune_status load_best(attune_plan *plan, const kernel_request *request,
                                const ranked_kernel *ranked)
 {
@@ -166,7 +167,8 @@ attune_status attune_kernels_visit(attune_context *context, const attune_problem
 
 /* ---- binding buffers ---- */
 
-/* Checks a place of `bytes` bytes, whose offset must be a multiple of `unit`, and turns the offset into units. */
+/* Checks a place of `bytes` bytes, whose offset must be a multiple of `unit`, and turns the
+ * offset into units. */
 static attune_status bind_buffer(const char *name, attune_buffer buffer, int64_t bytes, size_t unit,
                                  int64_t *units)
 {

@@ -16,7 +16,8 @@ void plan_cache_clear(plan_cache *cache)
     pthread_mutex_destroy(&cache->lock);
 }
 
-/* Normalised problems have no padding and one spelling, so equal ones have equal bytes. The lock is held. */
+/* Normalised problems have no padding and one spelling, so equal ones have equal bytes. The lock
+ * is held. */
 static attune_plan *hold(plan_cache *cache, const attune_problem *normal)
 {
     for (int i = 0; i < PLAN_CACHE_CAPACITY; i++) {
@@ -38,7 +39,8 @@ attune_plan *plan_cache_acquire(plan_cache *cache, const attune_problem *normal)
     return plan;
 }
 
-/* The free entry, or the one whose plan nobody holds and nobody used for longest; NULL where all are held. */
+/* The free entry, or the one whose plan nobody holds and nobody used for longest; NULL where all
+ * are held. */
 static struct plan_cache_entry *entry_to_fill(plan_cache *cache)
 {
     struct plan_cache_entry *oldest = NULL;

@@ -1,5 +1,5 @@
-/* The plans that attune_forward made, by problem: bounded, the one not used for longest goes first. Its lock is never held while a plan is
- * made, run or destroyed. */
+/* The plans that attune_forward made, by problem: bounded, the one not used for longest goes
+ * first. Its lock is never held while a plan is made, run or destroyed. */
 #ifndef ATTUNE_PLAN_CACHE_H
 #define ATTUNE_PLAN_CACHE_H
 
@@ -26,7 +26,8 @@ void plan_cache_clear(plan_cache *cache);
 /* The plan of a normalised problem, held until plan_cache_release; NULL where there is none. */
 attune_plan *plan_cache_acquire(plan_cache *cache, const attune_problem *normal);
 
-/* Takes a plan over and holds the plan of its problem: this one, or the one that another thread brought in meanwhile. */
+/* Takes a plan over and holds the plan of its problem: this one, or the one that another thread
+ * brought in meanwhile. */
 attune_plan *plan_cache_insert(plan_cache *cache, attune_plan *plan);
 
 void plan_cache_release(plan_cache *cache, attune_plan *plan);

@@ -69,7 +69,8 @@ tensor_shape problem_tensor(const attune_problem *problem, int tensor)
     };
 }
 
-/* Sizes are not checked yet, so a product may wrap: in unsigned arithmetic that means nothing and harms nothing. */
+/* Sizes are not checked yet, so a product may wrap: in unsigned arithmetic that means nothing
+ * and harms nothing. */
 void problem_packed_strides(const int64_t sizes[ATTUNE_RANK], attune_layout layout,
                             int64_t strides[ATTUNE_RANK])
 {
@@ -201,8 +202,9 @@ static attune_status check_sizes(const attune_problem *problem)
 
 static const char *const dimension_names[ATTUNE_RANK] = {"batch", "seq", "head", "dim"};
 
-/* No two elements lie in one place where strides are nested: each reaches beyond all that the smaller ones span. A stride that ends within
- * places that are all taken puts two elements in one. Between the two lie strides that interleave and may share nothing; no layout in use has
+/* No two elements lie in one place where strides are nested: each reaches beyond all that the
+ * smaller ones span. A stride that ends within places that are all taken puts two elements in
+ * one. Between the two lie strides that interleave and may share nothing; no layout in use has
  * them, so they are UNSUPPORTED. */
 static attune_status check_disjoint(const tensor_shape *tensor)
 {
@@ -263,8 +265,8 @@ static bool is_empty(const tensor_shape *tensor)
     return tensor->sizes[ATTUNE_BATCH] == 0 || tensor->sizes[ATTUNE_SEQ] == 0;
 }
 
-/* Whether the strides that matter are those of a packed tensor: a stride along one element, or of a tensor without elements, is multiplied by
- * nothing. */
+/* Whether the strides that matter are those of a packed tensor: a stride along one element, or
+ * of a tensor without elements, is multiplied by nothing. */
 static bool lies_in(const tensor_shape *tensor, attune_layout layout)
 {
     int64_t packed[ATTUNE_RANK];

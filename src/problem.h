@@ -24,8 +24,8 @@ double problem_default_scale(int64_t head_dim);
 void problem_packed_strides(const int64_t sizes[ATTUNE_RANK], attune_layout layout,
                             int64_t strides[ATTUNE_RANK]);
 
-/* Checks a problem and writes the one spelling of it: this library's struct_size, and settled values for strides that are multiplied by
- * nothing. Equal problems have equal bytes. */
+/* Checks a problem and writes the one spelling of it: this library's struct_size, and settled
+ * values for strides that are multiplied by nothing. Equal problems have equal bytes. */
 attune_status problem_normalise(const attune_problem *problem, attune_problem *normal);
 
 /* The kernel's arguments for a normalised problem, with all offsets 0. */

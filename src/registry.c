@@ -11,7 +11,8 @@
 
 /* ---- the lists, one a backend ---- */
 
-/* Made when first asked for, then as it is for good: who only opens "cpu" never starts an OpenCL runtime. */
+/* Made when first asked for, then as it is for good: who only opens "cpu" never starts an OpenCL
+ * runtime. */
 typedef struct device_list {
     const attune_backend *backend;
     bool made;

@@ -11,7 +11,8 @@ typedef struct registry_entry {
     attune_device_caps caps; /* info.reason is "" where the device can be opened */
 } registry_entry;
 
-/* The device that a name means (attune_context_open says how), lasting as long as the process, or NO_DEVICE with a reason. */
+/* The device that a name means (attune_context_open says how), lasting as long as the process,
+ * or NO_DEVICE with a reason. */
 attune_status registry_find(const char *name, const registry_entry **entry);
 
 #endif

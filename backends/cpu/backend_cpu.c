@@ -1,4 +1,5 @@
-/* Backend cpu: kernels are functions of this library, and a launch is a loop over groups, cut among threads. */
+/* Backend cpu: kernels are functions of this library, and a launch is a loop over groups, cut
+ * among threads. */
 #include "backend.h"
 
 #include "cpu_features.h"

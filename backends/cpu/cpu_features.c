@@ -8,7 +8,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* Not a word of clang 14's __builtin_cpu_supports. Intel SDM volume 1, 14.4: CPUID.1:ECX bit 29, usable where AVX is. */
+/* Not a word of clang 14's __builtin_cpu_supports. Intel SDM volume 1, 14.4: CPUID.1:ECX bit 29,
+ * usable where AVX is. */
 static bool has_f16c(void)
 {
     unsigned eax, ebx, ecx, edx;
@@ -63,7 +64,8 @@ void cpu_features(attune_device_caps *caps)
 
 #endif
 
-/* Linux prints "model name : ..." for x86; other processors have no such line, and then the machine's kind must do. */
+/* Linux prints "model name : ..." for x86; other processors have no such line, and then the
+ * machine's kind must do. */
 void cpu_name(char *name, size_t size)
 {
     struct utsname machine;

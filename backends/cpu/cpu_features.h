@@ -4,7 +4,8 @@
 
 #include "backend.h"
 
-/* Fills device_class and features. A feature counts only where the operating system keeps its registers. */
+/* Fills device_class and features. A feature counts only where the operating system keeps its
+ * registers. */
 void cpu_features(attune_device_caps *caps);
 
 /* The processor's name as the operating system gives it. */

@@ -3,7 +3,8 @@
 #if defined(_OPENMP)
 #include <omp.h>
 
-/* Ranges per thread: enough that uneven work (a causal mask, a busy core) evens out, few enough that handing them out costs nothing. */
+/* Ranges per thread: enough that uneven work (a causal mask, a busy core) evens out, few enough
+ * that handing them out costs nothing. */
 enum { RANGES_PER_THREAD = 32 };
 
 void cpu_parallel_for(int64_t count, attune_range_body *body, void *user, void *pool)

@@ -1,4 +1,5 @@
-/* A problem on host memory, ready to run on cpu. Every function fails the running test where something fails. */
+/* A problem on host memory, ready to run on cpu. Every function fails the running test where
+ * something fails. */
 #ifndef ATTUNE_TESTS_API_FIXTURE_H
 #define ATTUNE_TESTS_API_FIXTURE_H
 

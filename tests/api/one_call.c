@@ -1,4 +1,5 @@
-/* Makes, runs and destroys plans: `one_call [COUNT]`. For tests that look at a process from outside. */
+/* Makes, runs and destroys plans: `one_call [COUNT]`. For tests that look at a process from
+ * outside. */
 #include <attune/attune.h>
 #include <attune/device.h>
 

@@ -108,7 +108,8 @@ static void null_is_refused_by_name(void **user)
     assert_null(attune_plan_kernel(NULL));
 }
 
-/* Structs of other headers: shorter ones, longer ones with and without something in the unknown part. */
+/* Structs of other headers: shorter ones, longer ones with and without something in the unknown
+ * part. */
 static void struct_size_is_checked(void **user)
 {
     state *const s = *user;

@@ -1,4 +1,5 @@
-/* Where tensors lie changes no bit: a problem is run on packed tensors, then on the same values at other places. */
+/* Where tensors lie changes no bit: a problem is run on packed tensors, then on the same values
+ * at other places. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
 #include "fixture.h"
 
@@ -46,7 +47,8 @@ static void copy_tensor(sizes n, size_t element, const char *from,
                 }
 }
 
-/* Runs `packed`'s values as `placed` with the buffers given, and compares o and lse with packed's. */
+/* Runs `packed`'s values as `placed` with the buffers given, and compares o and lse with
+ * packed's. */
 static void assert_placed(attune_context *context, fixture *packed, attune_problem *placed,
                           attune_forward_tensors *tensors)
 {
@@ -163,7 +165,8 @@ static void views_of_a_bigger_buffer(void **user)
     attune_context_close(context);
 }
 
-/* Strides and offsets beyond 32 bits of elements, over memory that exists only where it is touched. */
+/* Strides and offsets beyond 32 bits of elements, over memory that exists only where it is
+ * touched. */
 static void strides_are_huge(void **user)
 {
     (void)user;

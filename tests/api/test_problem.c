@@ -141,7 +141,8 @@ static void output_elements_share_no_place(void **user)
     one_long_dimension.o_strides[ATTUNE_SEQ] = 0;
     assert_fails(attune_problem_check(&one_long_dimension), bad, "o_strides[seq] is 0");
 
-    /* Elements at 0, 1, 3, 4 of one head and 4 further of the next: one place is met twice, by a sum of strides. */
+    /* Elements at 0, 1, 3, 4 of one head and 4 further of the next: one place is met twice, by a
+     * sum of strides. */
     attune_problem interleaved;
     attune_problem_init(&interleaved, ATTUNE_F32, 1, 2, 1, 2, 5, 1, 2);
     interleaved.o_strides[ATTUNE_HEAD] = 4;

@@ -1,4 +1,5 @@
-/* Runs on cpu whose answer is known without an oracle, or for which sizes, strides and places are unusual. */
+/* Runs on cpu whose answer is known without an oracle, or for which sizes, strides and places
+ * are unusual. */
 #include "fixture.h"
 
 #include <math.h>

@@ -116,7 +116,9 @@ static void parallel_for_can_be_replaced(void **user)
     }
 }
 
-/* ---- many callers at once; cmocka's assertions belong to its own thread, so these count what is wrong ---- */
+/* ---- many callers at once ---- */
+
+/* cmocka's assertions belong to its own thread, so a caller counts what is wrong. */
 
 typedef struct caller {
     attune_context *context;
@@ -198,8 +200,8 @@ static void one_context_serves_eight_threads(void **user)
     attune_context_close(context);
 }
 
-/* More problems at once than the cache holds: plans are made, dropped and made again under everybody's feet. Equal keys and values give
- * that value. */
+/* More problems at once than the cache holds: plans are made, dropped and made again under
+ * everybody's feet. Equal keys and values give that value. */
 static void *run_many_problems(void *user)
 {
     attune_context *const shared = user;

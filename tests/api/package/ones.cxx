@@ -28,7 +28,8 @@ int main()
     tensors.o.handle = o.data();
     tensors.workspace.handle = workspace.data();
     const attune_status status = attune_forward(context, &problem, &tensors, nullptr);
-    std::printf("attune %s: %s, o = (%g, %g)\n", attune_version(), attune_status_name(status), o[0], o[1]);
+    std::printf("attune %s: %s, o = (%g, %g)\n", attune_version(), attune_status_name(status), o[0],
+                o[1]);
     attune_context_close(context);
     return status == ATTUNE_OK && o[0] == 2 && o[1] == 3 ? 0 : 1;
 }

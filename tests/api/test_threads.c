@@ -119,7 +119,6 @@ static void parallel_for_can_be_replaced(void **user)
 /* ---- many callers at once ---- */
 
 /* cmocka's assertions belong to its own thread, so a caller counts what is wrong. */
-
 typedef struct caller {
     attune_context *context;
     const attune_plan *plan; /* NULL: in one shot */

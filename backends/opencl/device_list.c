@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,15 +131,17 @@ static void describe(cl_platform_id platform, cl_device_id id, int index, opencl
 
     attune_device_caps *const caps = &entry->caps;
     snprintf(caps->info.id, sizeof caps->info.id, "opencl:%d", index);
-    snprintf(caps->device_class, sizeof caps->device_class, "%s",
-             device_number(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU ? "cpu" : "gpu");
     device_text(id, CL_DEVICE_NAME, caps->info.name, sizeof caps->info.name);
     device_text(id, CL_DRIVER_VERSION, caps->info.driver, sizeof caps->info.driver);
     name_platform(platform, caps->info.platform, sizeof caps->info.platform);
+    /* rusticl compiles as for a GPU wherever it runs: the long unrolled text of `vector` takes it minutes. */
+    const bool is_rusticl = strncmp(caps->info.platform, "rusticl", 7) == 0;
+    const bool is_cpu =
+        (device_number(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0 && !is_rusticl;
+    snprintf(caps->device_class, sizeof caps->device_class, "%s", is_cpu ? "cpu" : "gpu");
     /* rusticl of Mesa 22.3 runs work-groups of 1,024 and reports 32 for every kernel, counts local memory twice, and its profiling
      * times enclose the submission only. */
-    entry->misreports = strncmp(caps->info.platform, "rusticl", 7) == 0 &&
-                        strncmp(caps->info.driver, "22.", 3) == 0;
+    entry->misreports = is_rusticl && strncmp(caps->info.driver, "22.", 3) == 0;
     find_features(id, caps);
     check_device(id, caps);
 }

@@ -24,16 +24,22 @@ CAUSAL = "op=forward,b=1,hq=2,hkv=2,sq=45,sk=61,d=64,dtype=f32,lse=1,mask=causal
 
 
 class Check(typing.NamedTuple):
-    """A test that must fail: a program of tests/suite and its arguments."""
+    """A test that must fail: a program of tests/suite and its arguments. One without a problem has its own, of every dtype."""
 
     program: str
-    problem: str
+    problem: str = ""
     fill: str = "normal"
     dtype: str = "f32"
     kernel: str = ""
 
+    def dtypes(self):
+        """Those whose kernels it runs."""
+        return [self.dtype] if self.problem else ["bf16", "f16", "f32"]
+
     def command(self, build, device):
         """The command line."""
+        if not self.problem:
+            return [str(build / "tests" / "suite" / self.program), device]
         arguments = ["--devices", device, "--problem", self.problem, "--fill", self.fill]
         arguments += ["--dtype", self.dtype] + (["--kernel", self.kernel] if self.kernel else [])
         return [str(build / "tests" / "suite" / self.program), *arguments]
@@ -175,6 +181,13 @@ MUTATIONS = [
         Check("same_bits", PLAIN, "ramp"),
     ),
     Mutation(
+        "exponential is taken of the score minus the max",
+        VECTOR,
+        "n = vec_rint(score), x = vec_sub(score, n);",
+        "n = vec_add(vec_rint(vec_sub(score, m)), m), x = vec_sub(vec_sub(score, m), vec_sub(n, m));",
+        Check("same_bits", PLAIN, "normal"),
+    ),
+    Mutation(
         "sum is folded in the order of the lanes",
         "arithmetic.j2",
         "return (y[0] + y[2]) + (y[1] + y[3]);",
@@ -202,6 +215,20 @@ MUTATIONS = [
         "for (int r = 0; r < at->rows; r++) {\n        GLOBAL storage *to",
         "for (int r = 0; r < at->rows - 1; r++) {\n        GLOBAL storage *to",
         Check("suite", PLAIN),
+    ),
+    Mutation(
+        "NaN does not reach LSE",
+        "arithmetic.j2",
+        "return x == x ? y : x;",
+        "return y;",
+        Check("hygiene"),
+    ),
+    Mutation(
+        "infinite values become NaN",
+        "arithmetic.j2",
+        "return q == F32_INFINITY || q == -F32_INFINITY ? q : corrected;",
+        "return corrected;",
+        Check("hygiene"),
     ),
     Mutation(
         "simt: output is not rescaled",
@@ -265,18 +292,18 @@ class Workshop:
             None,
         )
 
-    def render(self, target, templates, out, dtype):
+    def render(self, target, templates, out, dtypes):
         """Renders the kernels that the checks need: lines (file, flags)."""
         backends = out / "backends"
         (backends / "cpu").mkdir(parents=True)
         shutil.copy(ROOT / "backends" / "kernel_abi.h", backends)
         shutil.copytree(ROOT / "backends" / "opencl", backends / "opencl")
         header, *rows = (ROOT / "backends" / "cpu" / "tuned.tsv").read_text("utf-8").splitlines()
-        wanted = f"_{dtype}_d64_"
-        rows = [row for row in rows if row.startswith(f"{self.device_class}\t") and wanted in row]
+        rows = [row for row in rows if row.startswith(f"{self.device_class}\t")]
+        rows = [row for row in rows if any(f"_{dtype}_d64_" in row for dtype in dtypes)]
         (backends / "cpu" / "tuned.tsv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
         lanes = rows[-1].rsplit("w", 1)[1]
-        points = f"forward_{dtype}_d64_vector_q4k64n16w{lanes}"
+        points = ",".join(f"forward_{dtype}_d64_vector_q4k64n16w{lanes}" for dtype in dtypes)
         command = [sys.executable, "-B", ROOT / "codegen" / "generate.py", "--render", target]
         command += ["--out", out / target, "--templates", templates, "--backends", backends]
         command += ["--points", points]
@@ -304,13 +331,11 @@ class Workshop:
         ]
         flags = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-w"]
         flags += [f"-I{ROOT / 'backends'}", f"-I{ROOT / 'include'}"]
-        for dtype in sorted({mutation.check.dtype} if mutation else {"f32"}):
-            for file, *extra in self.render(target, templates, out, dtype):
-                if file.endswith(".c"):
-                    subprocess.run(
-                        ["cc", *flags, *extra, "-c", file, "-o", f"{file}.o"], check=True
-                    )
-                    objects.append(f"{file}.o")
+        dtypes = mutation.check.dtypes() if mutation else ["f32"]
+        for file, *extra in self.render(target, templates, out, dtypes):
+            if file.endswith(".c"):
+                subprocess.run(["cc", *flags, *extra, "-c", file, "-o", f"{file}.o"], check=True)
+                objects.append(f"{file}.o")
         link = ["cc", "-shared", "-Wl,-soname,libattune.so.0", "-o", str(out / "libattune.so.0")]
         subprocess.run([*link, *objects, "-fopenmp", "-lpthread", "-ldl", "-lm"], check=True)
         return out
@@ -346,7 +371,7 @@ def main():
             chosen = [m for m in chosen if not m.check.kernel]
         right = workshop.library(None)
         for check in sorted({m.check for m in chosen}):
-            library = right if check.dtype == "f32" else build
+            library = right if check.dtypes() == ["f32"] else build
             status, line = workshop.run(library, check)
             if status != 0:
                 print(f"WRONG   the right kernels fail {check}: exit {status}: {line}")

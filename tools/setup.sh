@@ -62,6 +62,7 @@ mesa-opencl-icd        mesa-libOpenCL     /etc/OpenCL/vendors/rusticl.icd
 gcc-aarch64-linux-gnu  -                  aarch64-linux-gnu-gcc
 libc6-dev-arm64-cross  -                  /usr/aarch64-linux-gnu/include/stdio.h
 qemu-user              qemu-user          qemu-aarch64
+valgrind               valgrind           valgrind
 END
 }
 
@@ -88,7 +89,7 @@ apt() {
         command -v sudo >/dev/null || fail "not root and no sudo: install these yourself: $(missing 1 | xargs)"
         root=(sudo)
     fi
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" >&2
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" >>build/apt.log 2>&1
 }
 
 refresh_and_install() {
@@ -101,7 +102,7 @@ install_packages() {
     [[ ${#wanted[@]} == 0 ]] && return
     if command -v apt-get >/dev/null; then
         say "installing ${wanted[*]}"
-        retry refresh_and_install "${wanted[@]}" || fail "apt-get could not install ${wanted[*]}"
+        retry refresh_and_install "${wanted[@]}" || fail "apt-get could not install ${wanted[*]}, see build/apt.log"
     else
         say "not found here; on RHEL 9: dnf install $(missing 2 | grep -v '^-$' | xargs) (some come from CRB and EPEL)"
     fi

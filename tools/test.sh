@@ -65,7 +65,7 @@ second_compiler() {
 
 # The library for aarch64 gives the bits of this machine's, under an emulator.
 second_architecture() {
-    build aarch64 || return
+    build test && build aarch64 || return
     local suite=tests/suite hashes=(--devices cpu --problem-file tests/problems/tiny.txt --problem-file tests/problems/masks.txt
         --fill "normal,ramp,outlier,poison" --dtype all --hash)
     quietly aarch64-suite aarch64-linux-gnu-gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O1 -Iinclude \

@@ -1,28 +1,25 @@
 /* A libOpenCL.so.1 for tests of the backend: every object is counted, nothing is computed. */
-#include "fake_driver.h"
+#include "fake_internal.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl_loader.h"
 #include "kernel_abi.h"
-
-#define EXPORT __attribute__((visibility("default")))
-
-/* The backend's own declarations, so that its signatures are the ones tested here. */
-#define PROTOTYPE(type, name, parameters) EXPORT type cl##name parameters;
-OPENCL_FUNCTIONS(PROTOTYPE)
-#undef PROTOTYPE
 
 /* ---- control ---- */
 
 enum { MAX_LAUNCHES = 64, FUNCTIONS = 64 };
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of state, but for live */
+
 static struct {
     const char *fault_name;
     int fault_in, fault_code, faulted;
-    int live;
+    atomic_int live;
     const char *names[FUNCTIONS];
     int calls[FUNCTIONS];
     fake_launch launches[MAX_LAUNCHES];
@@ -74,31 +71,28 @@ int fake_launches(fake_launch *launches, int size)
     return count;
 }
 
-/* Counts a call of the function `prefixed` ("clFinish") and gives the code it has to fail with. */
-static cl_int enter(const char *prefixed)
+cl_int enter(const char *prefixed)
 {
     const char *const name = prefixed + 2;
+    pthread_mutex_lock(&mutex);
     ++*calls_of(name);
-    if (state.fault_in == 0 || strcmp(state.fault_name, name) != 0 || --state.fault_in > 0)
-        return CL_SUCCESS;
-    state.faulted = 1;
-    return state.fault_code;
+    const int now =
+        state.fault_in > 0 && strcmp(state.fault_name, name) == 0 && --state.fault_in == 0;
+    state.faulted |= now;
+    pthread_mutex_unlock(&mutex);
+    return now ? state.fault_code : CL_SUCCESS;
 }
-
-#define RETURN_FAULT()                                                                             \
-    do {                                                                                           \
-        const cl_int fault = enter(__func__);                                                      \
-        if (fault != CL_SUCCESS) return fault;                                                     \
-    } while (0)
 
 /* ---- objects ---- */
 
 typedef struct object {
-    int references;
+    atomic_int references;
     char text[64];      /* of a kernel: its name */
     char *source;       /* of a program */
     cl_context context; /* of a queue */
     fake_launch next;   /* of a kernel: its arguments */
+    _Atomic uintptr_t
+        setter; /* of a kernel: the thread that sets its arguments, until it enqueues */
 } object;
 
 static void *make(const char *function, cl_int *code)
@@ -112,7 +106,7 @@ static void *make(const char *function, cl_int *code)
     return made;
 }
 
-static void need(int condition, const char *what)
+void need(int condition, const char *what)
 {
     if (condition) return;
     fprintf(stderr, "fake driver: %s\n", what);
@@ -140,100 +134,13 @@ static cl_int release(void *of)
     return CL_SUCCESS;
 }
 
-static cl_int answer(const void *value, size_t length, size_t size, void *to, size_t *needed)
+cl_int answer(const void *value, size_t length, size_t size, void *to, size_t *needed)
 {
     if (needed != NULL) *needed = length;
     if (to == NULL) return CL_SUCCESS;
     if (size < length) return CL_INVALID_VALUE;
     memcpy(to, value, length);
     return CL_SUCCESS;
-}
-
-/* ---- platforms and devices ---- */
-
-static char platforms[2], devices[FAKE_DEVICES];
-
-cl_int clGetPlatformIDs(cl_uint size, cl_platform_id *ids, cl_uint *count)
-{
-    RETURN_FAULT();
-    if (count != NULL) *count = 2;
-    for (cl_uint i = 0; i < size && i < 2; i++) ids[i] = (cl_platform_id)&platforms[i];
-    return CL_SUCCESS;
-}
-
-cl_int clGetPlatformInfo(cl_platform_id id, cl_uint what, size_t size, void *to, size_t *needed)
-{
-    RETURN_FAULT();
-    need(id == (cl_platform_id)&platforms[1], "unexpected question");
-    const char *const text = what == CL_PLATFORM_NAME ? "Fake platform" : "FKE";
-    return answer(text, strlen(text) + 1, size, to, needed);
-}
-
-cl_int clGetDeviceIDs(cl_platform_id id, cl_bitfield type, cl_uint size, cl_device_id *ids,
-                      cl_uint *count)
-{
-    RETURN_FAULT();
-    need(type == CL_DEVICE_TYPE_ALL, "unexpected device type");
-    if (id == (cl_platform_id)&platforms[0]) return CL_DEVICE_NOT_FOUND;
-    if (count != NULL) *count = FAKE_DEVICES;
-    for (cl_uint i = 0; i < size && i < FAKE_DEVICES; i++) ids[i] = (cl_device_id)&devices[i];
-    return CL_SUCCESS;
-}
-
-static const char *text_of(ptrdiff_t device, cl_uint what)
-{
-    const int embedded = device == FAKE_EMBEDDED || device == FAKE_EMBEDDED_WITH_FMA;
-    switch (what) {
-    case CL_DEVICE_NAME:
-        return "  Fake device";
-    case CL_DRIVER_VERSION:
-        return "1.0";
-    case CL_DEVICE_PROFILE:
-        return embedded ? "EMBEDDED_PROFILE" : "FULL_PROFILE";
-    case CL_DEVICE_OPENCL_C_VERSION:
-        return device == FAKE_OPENCL_C_1_1 ? "OpenCL C 1.1 old" : "OpenCL C 1.2 ";
-    case CL_DEVICE_EXTENSIONS:
-        return device == FAKE_EMBEDDED_WITH_FMA ? "cl_a cles_khr_int64"
-                                                : "cl_khr_fp16x cl_khr_fp16";
-    default:
-        return NULL;
-    }
-}
-
-static cl_ulong number_of(ptrdiff_t device, cl_uint what)
-{
-    switch (what) {
-    case CL_DEVICE_TYPE:
-        return 1 << 2;
-    case CL_DEVICE_SINGLE_FP_CONFIG:
-        return device == FAKE_EMBEDDED ? CL_FP_DENORM : CL_FP_DENORM | CL_FP_FMA;
-    case CL_DEVICE_DOUBLE_FP_CONFIG:
-        return 0;
-    case CL_DEVICE_MAX_WORK_GROUP_SIZE:
-        return 256;
-    case CL_DEVICE_MAX_COMPUTE_UNITS:
-        return 7;
-    case CL_DEVICE_LOCAL_MEM_SIZE:
-        return 32768;
-    case CL_DEVICE_AVAILABLE:
-        return device != FAKE_UNAVAILABLE;
-    case CL_DEVICE_COMPILER_AVAILABLE:
-        return device != FAKE_WITHOUT_COMPILER;
-    case CL_DEVICE_ENDIAN_LITTLE:
-        return device != FAKE_BIG_ENDIAN;
-    default:
-        return 1 << 20;
-    }
-}
-
-cl_int clGetDeviceInfo(cl_device_id id, cl_uint what, size_t size, void *to, size_t *needed)
-{
-    RETURN_FAULT();
-    const ptrdiff_t device = (char *)id - devices;
-    const char *const text = text_of(device, what);
-    if (text != NULL) return answer(text, strlen(text) + 1, size, to, needed);
-    const cl_ulong number = number_of(device, what);
-    return answer(&number, sizeof number, size, to, needed);
 }
 
 /* ---- contexts, queues, buffers ---- */
@@ -263,7 +170,7 @@ cl_int clGetContextInfo(cl_context context, cl_uint what, size_t size, void *to,
     RETURN_FAULT();
     (void)context;
     need(what == CL_CONTEXT_DEVICES, "unexpected question");
-    const cl_device_id id = (cl_device_id)&devices[FAKE_GPU];
+    const cl_device_id id = fake_device(FAKE_GPU);
     return answer(&id, sizeof id, size, to, needed);
 }
 
@@ -291,7 +198,7 @@ cl_int clGetCommandQueueInfo(cl_command_queue queue, cl_uint what, size_t size, 
                              size_t *needed)
 {
     RETURN_FAULT();
-    const cl_device_id id = (cl_device_id)&devices[FAKE_GPU];
+    const cl_device_id id = fake_device(FAKE_GPU);
     const cl_bitfield properties = 0;
     switch (what) {
     case CL_QUEUE_CONTEXT:
@@ -372,6 +279,11 @@ cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *
 {
     RETURN_FAULT();
     fake_launch *const next = &((object *)kernel)->next;
+    const uintptr_t self = (uintptr_t)pthread_self();
+    uintptr_t setter = 0;
+    if (!atomic_compare_exchange_strong(&((object *)kernel)->setter, &setter, self))
+        need(setter == self, "two threads set the arguments of one kernel");
+    sched_yield(); /* give the other one a chance */
     need(index <= 6, "a kernel has seven parameters");
     if (index == 0)
         next->first_group = ((const attune_forward_args *)value)->first_group;
@@ -407,12 +319,15 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint 
     RETURN_FAULT();
     (void)queue, (void)offset, (void)wait_list;
     need(dimensions == 1 && waits == 0 && *global % *local == 0, "unexpected launch");
+    atomic_store(&((object *)kernel)->setter, 0);
+    pthread_mutex_lock(&mutex);
     fake_launch *const to = &state.launches[state.launch_count % MAX_LAUNCHES];
     *to = ((object *)kernel)->next;
     snprintf(to->kernel, sizeof to->kernel, "%s", ((object *)kernel)->text);
     to->global = *global;
     to->local = *local;
     state.launch_count++;
+    pthread_mutex_unlock(&mutex);
     return record_event(event);
 }
 

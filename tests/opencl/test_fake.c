@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -254,6 +255,35 @@ static void a_grid_of_any_length_is_cut(void **state)
     backend->close(device);
 }
 
+/* More threads than slots; the driver aborts where two set the arguments of one cl_kernel. */
+static void *launch_often(void *user)
+{
+    const opencl_device *const device = user;
+    const attune_forward_args args = {0};
+    const attune_launch launch = {.args = &args, .pack_groups = 1, .groups = 1};
+    void *kernel = NULL;
+    attune_status status = backend->load(user, &row_packed, &kernel);
+    for (int i = 0; i < 200 && status == ATTUNE_OK; i++)
+        status = backend->launch(user, kernel, &launch, device->queue);
+    return status == ATTUNE_OK ? user : NULL;
+}
+
+static void threads_never_share_a_cl_kernel(void **state)
+{
+    (void)state;
+    pthread_t threads[2 * OPENCL_SLOTS];
+    void *device = NULL, *result = NULL;
+    assert_int_equal(backend->open(FAKE_GPU, NULL, &device), ATTUNE_OK);
+    for (int i = 0; i < 2 * OPENCL_SLOTS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, launch_often, device), 0);
+    for (int i = 0; i < 2 * OPENCL_SLOTS; i++) {
+        pthread_join(threads[i], &result);
+        assert_ptr_equal(result, device);
+    }
+    backend->close(device);
+    assert_int_equal(fake.live(), 0);
+}
+
 static void nothing_to_do_launches_nothing(void **state)
 {
     (void)state;
@@ -310,6 +340,7 @@ int main(void)
         cmocka_unit_test(a_kernel_is_built_once),
         cmocka_unit_test(a_group_too_large_as_built_costs_its_row),
         cmocka_unit_test(a_grid_of_any_length_is_cut),
+        cmocka_unit_test(threads_never_share_a_cl_kernel),
         cmocka_unit_test(nothing_to_do_launches_nothing),
         cmocka_unit_test(foreign_handles_that_fail_are_refused),
     };

@@ -10,6 +10,11 @@ import re
 import sys
 import unittest
 
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python < 3.11
+    import tomli as tomllib
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # What codegen may import beyond the standard library.
@@ -50,6 +55,23 @@ def template_faults(path, text):
     return faults
 
 
+def contract():
+    """templates/contract.toml."""
+    return tomllib.loads((ROOT / "templates" / "contract.toml").read_text("utf-8"))
+
+
+def without_comments(text):
+    """The code of a C text, with single spaces."""
+    return re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL))
+
+
+def defined_words(text):
+    """What a dialect's text defines: macros, types and functions."""
+    names = set(re.findall(r"^#define (\w+)", text, re.MULTILINE))
+    names |= set(re.findall(r"^typedef [^;{}]*?(\w+)(?: __attribute__.*)?;", text, re.MULTILINE))
+    return names | set(re.findall(r"^INLINE [\w ]*?\*?(\w+)\(", text, re.MULTILINE))
+
+
 def shared_templates():
     """The templates whose text is the same in every dialect."""
     templates = ROOT / "templates"
@@ -79,6 +101,26 @@ class Tree(unittest.TestCase):
         text = (ROOT / "templates" / "forward.j2").read_text("utf-8")
         code = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
         self.assertEqual(re.findall(r"\b(?:vec\w*|THREAD\w*|LANE\w*|BARRIER|PANEL\w*)\b", code), [])
+
+    def test_signatures(self):
+        """Each engine defines a primitive exactly as the contract says."""
+        for engine in (ROOT / "templates" / "engine").glob("*.j2"):
+            code = without_comments(engine.read_text("utf-8"))
+            for name, row in contract()["primitive"].items():
+                if engine.stem in row.get("for", [engine.stem]):
+                    self.assertIn(f"INLINE {row['signature']} {{", code, f"{engine.stem}: {name}")
+
+    def test_words(self):
+        """What a dialect defines and a shared text uses is a word of the contract."""
+        files = list((ROOT / "templates" / "dialect").glob("*.j2"))
+        defined = set().union(*(defined_words(path.read_text("utf-8")) for path in files))
+        self.assertGreater(defined, {"vec", "vec_fma", "BARRIER", "int64", "KERNEL_ENTRY"})
+        used = set()
+        for path in shared_templates():
+            used |= set(re.findall(r"\w+", without_comments(path.read_text("utf-8"))))
+        words = set(contract()["word"])
+        self.assertEqual((defined & used) - words, set())
+        self.assertEqual(words - used, {"KERNEL_ENTRY"}, "only the frame uses this one")
 
 
 class Bites(unittest.TestCase):

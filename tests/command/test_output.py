@@ -74,10 +74,13 @@ class Output(CommandTest):
 
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (256, 256))
+            resource.setrlimit(
+                resource.RLIMIT_FSIZE, (4096, 4096)
+            )  # LLVM's OpenMP makes a small one
 
+        words = ["run", "--device", "cpu", *Problem(sq=100).files(self)]
         before = self.names()
-        self.bad(BAD_INPUT, *self.words, "--out", self.path("o.npy"), preexec_fn=limit)
+        self.bad(BAD_INPUT, *words, "--out", self.path("o.npy"), preexec_fn=limit)
         self.assertEqual(self.names(), before)
 
     def test_a_folder_that_is_read_only(self):

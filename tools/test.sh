@@ -3,7 +3,7 @@
 # size and time of a build. Exit 0 only where all of it passed and no test was left out that this machine must run: what needs the cpu,
 # PoCL or Intel's OpenCL runtime.
 #
-#     tools/test.sh [SECTION]...       all sections, or those named (their names stand in the last lines below)
+#     tools/test.sh [SECTION]...       all sections, or those named: formatting tests sanitizers second_compiler second_architecture build_report
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,30 +52,38 @@ tests() {
     build test && run_tests test
 }
 
+# What neither the compiler nor the processor touches, and runtimes that are slow, run once: in `tests`.
+readonly ELSEWHERE='rusticl|oclgrind|suite_.*_cpu|suite_long|codegen|layering|shared_text|readme'
+
 sanitizers() {
-    build asan && run_tests asan --label-exclude 'suite|slow' --exclude-regex 'rusticl|oclgrind|codegen|layering|readme' || return
-    UBSAN_OPTIONS=print_stacktrace=1 OMP_WAIT_POLICY=passive \
-        build/asan/tests/suite/suite --devices cpu --problem-file tests/problems/tiny.txt --fill all --dtype all --kernel tiles
+    build asan && run_tests asan --label-exclude slow --exclude-regex "$ELSEWHERE"
+}
+
+# same_bits_as_here NAME COMMAND...: another build of tests/suite/same_bits gives the bits of the one in build/test
+same_bits_as_here() {
+    local name=$1 inputs=(--devices cpu --problem-file tests/problems/tiny.txt --problem-file tests/problems/masks.txt
+        --fill "normal,ramp,outlier,poison" --dtype all --hash)
+    shift
+    build/test/tests/suite/same_bits "${inputs[@]}" >"$LOGS/hashes-here" || return
+    "$@" "${inputs[@]}" >"$LOGS/hashes-$name" || return
+    diff "$LOGS/hashes-here" "$LOGS/hashes-$name" || fail "$name gives other bits" || return
+    echo "$name: the same bits for $(wc -l <"$LOGS/hashes-here") inputs"
 }
 
 second_compiler() {
-    build clang && run_tests clang --label-exclude 'suite|slow' --exclude-regex 'opencl_|codegen|layering|readme' || return
-    OMP_WAIT_POLICY=passive build/clang/tests/suite/same_bits --devices cpu --problem-file tests/problems/tiny.txt --fill normal,ramp --dtype all
+    build test && build clang && run_tests clang --label-exclude slow --exclude-regex "$ELSEWHERE|opencl_" &&
+        same_bits_as_here clang build/clang/tests/suite/same_bits
 }
 
-# The library for aarch64 gives the bits of this machine's, under an emulator.
+# The library for aarch64, under an emulator.
 second_architecture() {
+    local suite=tests/suite emulate=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
     build test && build aarch64 || return
-    local suite=tests/suite hashes=(--devices cpu --problem-file tests/problems/tiny.txt --problem-file tests/problems/masks.txt
-        --fill "normal,ramp,outlier,poison" --dtype all --hash)
     quietly aarch64-suite aarch64-linux-gnu-gcc -std=c11 -D_POSIX_C_SOURCE=200809L -O1 -Iinclude \
         $suite/same_bits.c $suite/device.c $suite/options.c $suite/tensors.c \
         -o build/aarch64/same_bits build/aarch64/libattune.a -lgomp -lpthread -ldl -lm || return
-    build/test/tests/suite/same_bits "${hashes[@]}" >build/aarch64/hashes.here || return
-    OMP_NUM_THREADS=2 qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/same_bits "${hashes[@]}" >build/aarch64/hashes.there || return
-    diff build/aarch64/hashes.here build/aarch64/hashes.there || fail "aarch64 gives other bits" || return
-    echo "the same bits for $(wc -l <build/aarch64/hashes.here) inputs, with: $(
-        qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/bin/attune devices | grep '^cpu')"
+    "${emulate[@]}" build/aarch64/bin/attune devices | grep '^cpu.*aarch64' || return
+    same_bits_as_here aarch64 "${emulate[@]}" build/aarch64/same_bits
 }
 
 formatting() {

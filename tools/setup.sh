@@ -56,6 +56,7 @@ g++                    gcc-c++            g++
 libcmocka-dev          libcmocka-devel    /usr/include/cmocka.h
 pkg-config             pkgconf            pkg-config
 clang                  clang              clang
+libomp-dev             libomp-devel       /usr/lib/llvm*/lib/libomp.so|/usr/lib*/libomp.so
 clang-format           clang-tools-extra  clang-format
 oclgrind               oclgrind           oclgrind
 mesa-opencl-icd        mesa-libOpenCL     /etc/OpenCL/vendors/rusticl.icd

@@ -144,8 +144,10 @@ static attune_status find(const device_list *list, const char *name, const char 
         *found = &list->entries[0];
         return ATTUNE_OK;
     }
-    int count = match(list, platform_has, part, found);
-    if (count == 0) count = match(list, name_has, part, found);
+    /* digits are the number of a device, never a part of a name that holds them */
+    const bool is_number = part[strspn(part, "0123456789")] == '\0' && part[0] != '\0';
+    int count = is_number ? 0 : match(list, platform_has, part, found);
+    if (count == 0 && !is_number) count = match(list, name_has, part, found);
     if (count == 1) return ATTUNE_OK;
     return choose_among(list, name, count == 0 ? "matches no device" : "matches several devices");
 }

@@ -54,7 +54,8 @@ static void every_id_opens_its_device(void **state)
 static void what_names_no_device_or_two_is_refused(void **state)
 {
     (void)state;
-    static const char *const names[] = {"opencl:cl", "opencl:nothing", "opencl:"};
+    static const char *const names[] = {"opencl:cl", "opencl:nothing", "opencl:", "opencl:2",
+                                        "opencl:512"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         attune_context *context = NULL;
         assert_int_equal(attune_context_open(names[i], NULL, &context), ATTUNE_NO_DEVICE);

@@ -32,9 +32,9 @@ except ModuleNotFoundError as missing:
 
 # One kernel for each target and engine, small enough to read.
 GOLDENS = [
-    ("c", "x86_64", "forward_f32_d64_vector_q12k128n32w16"),
-    ("c", "x86_64", "forward_f16_d32_vector_q6k128n16w8"),
-    ("opencl", "x86_64", "forward_bf16_d64_vector_q12k128n32w16"),
+    ("c", "x86_64", "forward_f32_d64_vector_q12r12k128n32w16"),
+    ("c", "x86_64", "forward_f16_d32_vector_q6r6k128n16w8"),
+    ("opencl", "x86_64", "forward_bf16_d64_vector_q12r12k128n32w16"),
     ("opencl", "x86_64", "forward_f32_d128_simt_q16k32t128"),
     ("cuda", "x86_64", "forward_f16_d64_simt_q32k32t128"),
     ("hip", "x86_64", "forward_f16_d64_simt_q32k32t128"),

@@ -1,6 +1,6 @@
 """The one place that prints and parses kernel ids.
 
-forward_f32_d128_vector_q12k128n32w16
+forward_f32_d128_vector_q12r12k128n32w16
 op      dtype   engine  tuning: one letter and number per axis, in the order of the spec
             head_dim
 """
@@ -25,7 +25,9 @@ def parse_kernel_id(text):
     """The inverse of kernel_id: (op, dtype, head_dim, engine, [(letter, value), ...])."""
     match = _ID.fullmatch(text)
     if not match:
-        raise KernelNameError(f"'{text}' is no kernel id like forward_f32_d64_vector_q12k128n32w16")
+        raise KernelNameError(
+            f"'{text}' is no kernel id like forward_f32_d64_vector_q12r12k128n32w16"
+        )
     op, dtype, head_dim, engine, axes = match.groups()
     tuning = [(letter, int(value)) for letter, value in _AXIS.findall(axes)]
     if kernel_id(op, dtype, int(head_dim), engine, tuning) != text:

@@ -4,7 +4,6 @@ import ast
 import dataclasses
 import functools
 import itertools
-import operator
 
 import names
 import schema
@@ -22,56 +21,67 @@ def _power(base, exponent):
     return base**exponent
 
 
-_OPERATORS = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: _power,
-    ast.USub: operator.neg,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+_OPERATORS = (
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.FloorDiv,
+    ast.Mod,
+    ast.Pow,
+    ast.USub,
+    ast.Eq,
+    ast.NotEq,
+    ast.Lt,
+    ast.LtE,
+    ast.Gt,
+    ast.GtE,
+    ast.And,
+    ast.Or,
+)
+_OPERATIONS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare)
+
+
+class _Powers(ast.NodeTransformer):
+    """Makes every ** a call of _power, which refuses to fill the memory."""
+
+    def visit_BinOp(self, node):
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Pow):
+            return node
+        return ast.Call(ast.Name("_power", ast.Load()), [node.left, node.right], [])
 
 
 @functools.lru_cache(maxsize=None)
-def _parse(text):
+def _compiled(text):
+    """(code, names it reads) of an expression that holds numbers, names and operators, and nothing else."""
     try:
-        return ast.parse(text, mode="eval")
+        tree = ast.parse(text, mode="eval")
     except SyntaxError:
         raise SpecError(f"expression '{text}' is malformed") from None
+    read = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            read.add(node.id)
+        elif isinstance(node, ast.Constant):
+            if not isinstance(node.value, (int, float)):
+                raise SpecError(f"expression '{text}': cannot evaluate '{ast.unparse(node)}'")
+        elif isinstance(node, ast.expr) and not isinstance(node, _OPERATIONS):
+            raise SpecError(f"expression '{text}': cannot evaluate '{ast.unparse(node)}'")
+        elif isinstance(node, (ast.operator, ast.unaryop, ast.cmpop)):
+            if not isinstance(node, _OPERATORS):
+                raise SpecError(f"expression '{text}' has an operator that is not known here")
+    tree = ast.fix_missing_locations(_Powers().visit(tree))
+    return compile(tree, text, "eval"), sorted(read)
 
 
 def evaluate(text, values):
     """The value of an arithmetic or boolean expression over the given names."""
-
-    def walk(node):
-        if isinstance(node, ast.Expression):
-            return walk(node.body)
-        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-            return node.value
-        if isinstance(node, ast.Name) and node.id in values:
-            return values[node.id]
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return _OPERATORS[type(node.op)](walk(node.left), walk(node.right))
-        if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
-            return _OPERATORS[type(node.op)](walk(node.operand))
-        if isinstance(node, ast.BoolOp):
-            combine = all if isinstance(node.op, ast.And) else any
-            return combine(walk(value) for value in node.values)
-        if isinstance(node, ast.Compare) and all(type(op) in _OPERATORS for op in node.ops):
-            terms = [walk(term) for term in (node.left, *node.comparators)]
-            pairs = zip(node.ops, terms, terms[1:])
-            return all(_OPERATORS[type(op)](left, right) for op, left, right in pairs)
-        raise SpecError(f"expression '{text}': cannot evaluate '{ast.unparse(node)}'")
-
+    code, read = _compiled(text)
+    for name in read:
+        if name not in values:
+            raise SpecError(f"expression '{text}': cannot evaluate '{name}'")
     try:
-        return walk(_parse(text))
+        return eval(code, {"__builtins__": {}, "_power": _power}, values)
     except ArithmeticError as error:
         raise SpecError(f"expression '{text}': {error}") from None
 
@@ -227,17 +237,18 @@ class Spec:
 
     def rejections(self, point):
         """The `why` of every rule that forbids the point."""
+        values = point.values
         return [
             rule["why"]
             for rule in self.rules
             if rule.get("engine", point.engine) == point.engine
             and rule.get("target", point.target) == point.target
-            and not self._holds(rule, point)
+            and not self._holds(rule, values)
         ]
 
-    def _holds(self, rule, point):
+    def _holds(self, rule, values):
         try:
-            return evaluate(rule["expr"], point.values)
+            return evaluate(rule["expr"], values)
         except SpecError as error:
             raise SpecError(f"attention.toml: rule '{rule['why']}': {error}") from None
 
@@ -251,19 +262,14 @@ class Spec:
 
     def constants(self, point):
         """The preprocessor constants of a kernel text, in the order in which they are printed."""
-        values = point.values
-        panel = self.engine_value(point, "panel")
+        axes = {name.upper(): value for name, value in point.axes}
+        derived = ("threads", "panel", "fast_memory")
         return [
             ("KERNEL_NAME", point.id),
             ("PACK_NAME", names.pack_name(point.id)),
             ("STORAGE", point.dtype),
             ("HEAD_DIM", point.head_dim),
-            ("BLOCK_Q", values["block_q"]),
-            ("BLOCK_K", values["block_k"]),
-            ("THREADS", self.engine_value(point, "threads")),
-            ("PANEL", panel),
-            ("LANES", values.get("lanes", 1)),
-            ("FAST_MEMORY", self.engine_value(point, "fast_memory")),
+            *{**axes, **{name.upper(): self.engine_value(point, name) for name in derived}}.items(),
         ]
 
 

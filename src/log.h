@@ -2,8 +2,8 @@
  * made and every run.
  *
  *     attune: schema event problem device kernel milliseconds
- *     attune: plan op=forward,b=2,… cpu forward_f32_d64_vector_q12k128n32w16 0.021
- *     attune: run op=forward,b=2,… cpu forward_f32_d64_vector_q12k128n32w16 1.234
+ *     attune: plan op=forward,b=2,… cpu forward_f32_d64_vector_q12r12k128n32w16 0.021
+ *     attune: run op=forward,b=2,… cpu forward_f32_d64_vector_q12r12k128n32w16 1.234
  *     attune: passed-over op=forward,b=2,… opencl:0 forward_… 310.251 the compiler's first words
  *
  * A run that is logged is timed, so it waits for the device. */

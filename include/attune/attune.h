@@ -194,7 +194,7 @@ ATTUNE_API void attune_plan_destroy(attune_plan *plan);
 /* Bytes of workspace that each run needs; may be 0. */
 ATTUNE_API size_t attune_plan_workspace_size(const attune_plan *plan);
 
-/* The chosen kernel's id, for example "forward_f32_d64_vector_q12k128n32w16". Lives as long as the plan. */
+/* The chosen kernel's id, for example "forward_f32_d64_vector_q12r12k128n32w16". Lives as long as the plan. */
 ATTUNE_API const char *attune_plan_kernel(const attune_plan *plan);
 
 /* Computes o (and lse). Errors that only the device can know are reported by the call that learns of them: this one, or

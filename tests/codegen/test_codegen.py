@@ -52,7 +52,7 @@ class Names(unittest.TestCase):
                     self.assertEqual(names.kernel_id(op, dtype, head_dim, engine, tuning), point.id)
 
     def test_garbage_is_refused(self):
-        good = "forward_f32_d64_vector_q12k128n32w16"
+        good = "forward_f32_d64_vector_q12r12k128n32w16"
         bad = ["", "forward", good + "_", good.upper(), good.replace("d64", "d"), good[:-1] + "x"]
         bad += [good.replace("q12", "q012"), good.replace("d64", "d064"), " " + good, good + "\n"]
         for text in bad:
@@ -139,7 +139,7 @@ class Tuned(unittest.TestCase):
                         self.assertIn((dtype, head_dim), found, (target, arch))
 
     def test_bad_tables_are_named(self):
-        kernel = "forward_f32_d64_vector_q12k128n32w16"
+        kernel = "forward_f32_d64_vector_q12r12k128n32w16"
         row = f"cpu\tforward\tf32\t64\t*\t{kernel}"
         head = specification.TUNED_HEADER
         for text, part in [
@@ -265,10 +265,10 @@ class Rendering(unittest.TestCase):
         self.assertEqual(named, {str(path) for path in (self.folder / "c").iterdir()})
 
     def test_extra_points(self):
-        extra = "forward_f32_d64_vector_q8k64n32w16"
+        extra = "forward_f32_d64_vector_q8r8k64n32w16"
         arguments = ["--render", "c", "--arch", "x86_64", "--out", "x", "--outputs"]
         self.assertNotIn(extra, run(*arguments)[1])
-        self.assertIn(extra, run(*arguments, "--points", "forward_f32_d64_vector_q8k64*")[1])
+        self.assertIn(extra, run(*arguments, "--points", "forward_f32_d64_vector_q8r8k64*")[1])
 
 
 class Contract(unittest.TestCase):

@@ -71,19 +71,19 @@ class Spec(unittest.TestCase):
         spec = specification.Spec(SPEC)
         for point in spec.points("opencl", "x86_64")[::97]:
             self.assertEqual(spec.find("opencl", "x86_64", point.id), (point, []))
-        self.assertTrue(spec.find("c", "x86_64", "forward_f32_d64_vector_q12k128n8w16")[1])
+        self.assertTrue(spec.find("c", "x86_64", "forward_f32_d64_vector_q12r12k128n8w16")[1])
         for kernel, message in [
             ("nonsense", "no kernel id"),
-            ("forward_f64_d64_vector_q12k128n32w16", "no dtype f64"),
-            ("forward_f32_d65_vector_q12k128n32w16", "no head_dim 65"),
+            ("forward_f64_d64_vector_q12r12k128n32w16", "no dtype f64"),
+            ("forward_f32_d65_vector_q12r12k128n32w16", "no head_dim 65"),
             ("forward_f32_d64_simt_q32k32t128", "no engine simt"),
-            ("forward_f32_d64_vector_k128q12n32w16", "letters of engine vector are qknw"),
-            ("forward_f32_d64_vector_q13k128n32w16", "13 is no value of block_q"),
+            ("forward_f32_d64_vector_k128q12n32w16", "letters of engine vector are qrknw"),
+            ("forward_f32_d64_vector_q13r13k128n32w16", "13 is no value of block_q"),
         ]:
             with self.assertRaisesRegex(specification.SpecError, message):
                 spec.find("c", "x86_64", kernel)
         with self.assertRaisesRegex(specification.SpecError, "none such for aarch64"):
-            spec.find("c", "aarch64", "forward_f32_d64_vector_q12k128n32w16")
+            spec.find("c", "aarch64", "forward_f32_d64_vector_q12r12k128n32w16")
 
 
 class Files(unittest.TestCase):
@@ -98,12 +98,18 @@ class Files(unittest.TestCase):
 
     def test_tuned_rows_that_cannot_be(self):
         for row, message in [
-            ("x86-64-v5 forward f32 64 * forward_f32_d64_vector_q4k64n8w4", "no device class"),
-            ("x86-64 forward f64 64 * forward_f64_d64_vector_q4k64n8w4", "no dtype 'f64'"),
-            ("x86-64 forward f32 d64 * forward_f32_d64_vector_q4k64n8w4", "something else"),
-            ("x86-64 forward f32 64 * forward_f32_d64_vector_q4k64n64w4", "rejected: .*registers"),
-            ("aarch64 forward f32 64 * forward_f32_d64_vector_q4k64n8w8", "none such for aarch64"),
-            ("x86-64 forward f32 64 * forward_f32_d64_vector_q5k64n8w4", "no value of block_q"),
+            ("x86-64-v5 forward f32 64 * forward_f32_d64_vector_q4r4k64n8w4", "no device class"),
+            ("x86-64 forward f64 64 * forward_f64_d64_vector_q4r4k64n8w4", "no dtype 'f64'"),
+            ("x86-64 forward f32 d64 * forward_f32_d64_vector_q4r4k64n8w4", "something else"),
+            (
+                "x86-64 forward f32 64 * forward_f32_d64_vector_q4r4k64n64w4",
+                "rejected: .*registers",
+            ),
+            (
+                "aarch64 forward f32 64 * forward_f32_d64_vector_q4r4k64n8w8",
+                "none such for aarch64",
+            ),
+            ("x86-64 forward f32 64 * forward_f32_d64_vector_q5r5k64n8w4", "no value of block_q"),
         ]:
             text = "\n".join([specification.TUNED_HEADER, row.replace(" ", "\t"), ""])
             (self.folder / "backends" / "cpu" / "tuned.tsv").write_text(text, "utf-8")

@@ -76,8 +76,8 @@ MUTATIONS = [
     Mutation(
         "last key of a tile is dropped",
         VECTOR,
-        "panel_multiply(sum, s->at[0], BLOCK_K, panel, common);",
-        "panel_multiply(sum, s->at[0], BLOCK_K, panel, common - 1);",
+        "panel_multiply(sum, s->at[top], BLOCK_K, panel, common);",
+        "panel_multiply(sum, s->at[top], BLOCK_K, panel, common - 1);",
         Check("suite", PLAIN, "needle"),
     ),
     Mutation(
@@ -97,8 +97,8 @@ MUTATIONS = [
     Mutation(
         "output accumulates in f16",
         VECTOR,
-        "vec_store(o->at[r] + first + c * LANES, sum[r][c]);\n",
-        "{ vec_store(o->at[r] + first + c * LANES, sum[r][c]);"
+        "vec_store(o->at[top + r] + first + c * LANES, sum[r][c]);\n",
+        "{ vec_store(o->at[top + r] + first + c * LANES, sum[r][c]);"
         " for (int i = 0; i < LANES; i++) o->at[r][first + c * LANES + i] ="
         " widen_f16(narrow_f16(o->at[r][first + c * LANES + i])); }\n",
         Check("suite", PLAIN, "normal"),
@@ -141,8 +141,8 @@ MUTATIONS = [
     Mutation(
         "hidden values are multiplied by 0",
         VECTOR,
-        "j < keys_visible(args, at, r, key); j++)\n                for (int d",
-        "j < s->width && key + j < args->seqlen_k; j++)\n                for (int d",
+        "j < keys_visible(args, at, r, key); j++)\n                    for (int d",
+        "j < s->width && key + j < args->seqlen_k; j++)\n                    for (int d",
         Check("suite", CAUSAL, "poison"),
     ),
     Mutation(
@@ -303,7 +303,7 @@ class Workshop:
         rows = [row for row in rows if any(f"_{dtype}_d64_" in row for dtype in dtypes)]
         (backends / "cpu" / "tuned.tsv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
         lanes = rows[-1].rsplit("w", 1)[1]
-        points = ",".join(f"forward_{dtype}_d64_vector_q4k64n16w{lanes}" for dtype in dtypes)
+        points = ",".join(f"forward_{dtype}_d64_vector_q4r4k64n16w{lanes}" for dtype in dtypes)
         command = [sys.executable, "-B", ROOT / "codegen" / "generate.py", "--render", target]
         command += ["--out", out / target, "--templates", templates, "--backends", backends]
         command += ["--points", points]

@@ -12,7 +12,7 @@ void compare_print_head(const compared_case *c)
     attune_problem_print(c->problem, problem, sizeof problem);
     printf("\n%s", problem);
     if (c->fill) printf("  fill %s, seed %llu", c->fill, (unsigned long long)c->seed);
-    printf("\n  %-22s %-38s %8s %8s %8s %6s %6s %8s  %s\n", "device", "kernel", "max_abs",
+    printf("\n  %-22s %-42s %8s %8s %8s %6s %6s %8s  %s\n", "device", "kernel", "max_abs",
            "rms_rel", "max_ulp", "ratio", "bias", "lse_abs", "verdict");
 }
 
@@ -67,7 +67,7 @@ static void print_text(const compared_case *c, const compare_row *row)
         snprintf(how, sizeof how, "%s", row->kernel);
     else
         snprintf(how, sizeof how, "three steps in %s", attune_dtype_name(c->problem->dtype));
-    printf("  %-22s %-38s %8.1e %8.1e %8.3g %6.3f %+6.2f %8.1e  %s\n", device, how, m->max_abs,
+    printf("  %-22s %-42s %8.1e %8.1e %8.3g %6.3f %+6.2f %8.1e  %s\n", device, how, m->max_abs,
            m->rms_rel, m->max_ulp, m->bound_ratio, m->bias, m->lse_max_abs,
            attune_verdict_name(m->verdict));
 }

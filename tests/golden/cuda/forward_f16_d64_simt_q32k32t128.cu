@@ -8,7 +8,6 @@
 #define BLOCK_K 32
 #define THREADS 128
 #define PANEL 0
-#define LANES 1
 #define FAST_MEMORY 20864
 
 /* Dialect CUDA C++ (nvcc and NVRTC; no header): qualifiers, scalar words, work-items, entry. Compile with -fmad=false: every fused operation is

@@ -8,7 +8,6 @@
 #define BLOCK_K 32
 #define THREADS 128
 #define PANEL 0
-#define LANES 1
 #define FAST_MEMORY 20864
 
 /* Dialect HIP C++ (clang, hipRTC; no header, so the compiler's own attributes and built-ins): qualifiers, scalar words, work-items, entry.

@@ -8,7 +8,6 @@
 #define BLOCK_K 32
 #define THREADS 128
 #define PANEL 0
-#define LANES 1
 #define FAST_MEMORY 26880
 
 /* Dialect OpenCL C 1.2: qualifiers, scalar words, vector words of LANES floats, work-items, entry. */
@@ -41,7 +40,7 @@ typedef long int64;
 #define SPELL_(name, lanes) name##lanes
 #define SPELL(name, lanes) SPELL_(name, lanes)
 
-#if LANES > 1
+#ifdef LANES
 typedef SPELL(float, LANES) vec;
 #define vec_load(p) SPELL(vload, LANES)(0, p)
 #define vec_store(p, x) SPELL(vstore, LANES)(x, 0, p)

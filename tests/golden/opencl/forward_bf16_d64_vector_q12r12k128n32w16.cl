@@ -1,14 +1,15 @@
-/* forward_bf16_d64_vector_q12k128n32w16 for opencl (any), rendered from templates/: change it there. */
+/* forward_bf16_d64_vector_q12r12k128n32w16 for opencl (any), rendered from templates/: change it there. */
 
-#define KERNEL_NAME forward_bf16_d64_vector_q12k128n32w16
-#define PACK_NAME forward_bf16_d64_vector_q12k128n32w16_pack
+#define KERNEL_NAME forward_bf16_d64_vector_q12r12k128n32w16
+#define PACK_NAME forward_bf16_d64_vector_q12r12k128n32w16_pack
 #define STORAGE bf16
 #define HEAD_DIM 64
 #define BLOCK_Q 12
+#define ROWS 12
 #define BLOCK_K 128
-#define THREADS 1
 #define PANEL 32
 #define LANES 16
+#define THREADS 1
 #define FAST_MEMORY 0
 
 /* Dialect OpenCL C 1.2: qualifiers, scalar words, vector words of LANES floats, work-items, entry. */
@@ -41,7 +42,7 @@ typedef long int64;
 #define SPELL_(name, lanes) name##lanes
 #define SPELL(name, lanes) SPELL_(name, lanes)
 
-#if LANES > 1
+#ifdef LANES
 typedef SPELL(float, LANES) vec;
 #define vec_load(p) SPELL(vload, LANES)(0, p)
 #define vec_store(p, x) SPELL(vstore, LANES)(x, 0, p)
@@ -347,7 +348,7 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
 
 /* Engine `vector`: one work-item computes a whole block with explicit SIMD vectors; a vector holds LANES neighbouring keys (first
  * product) or dimensions (second product). K and V were packed into panels (kernel_abi.h) of PANEL columns by `pack`, so both products
- * are one loop: broadcast a scalar of the left operand, multiply by a row of the panel. */
+ * are one loop: broadcast a scalar of the left operand, multiply by a row of the panel. A micro-kernel does that for ROWS rows of the block. */
 
 #define PANEL_VECS (PANEL / LANES)
 #define OUTPUT_WIDTH UP_TO_MULTIPLE(HEAD_DIM, PANEL)
@@ -415,13 +416,13 @@ INLINE void pack(const attune_forward_args *args, const tensors *t, int64 group)
     }
 }
 
-/* sum[r][c] += Σ_i left[r · stride + i] · panel[i][c], i in increasing order. */
-INLINE void panel_multiply(vec sum[BLOCK_Q][PANEL_VECS], const float *left, int stride, GLOBAL const float *panel, int depth)
+/* The micro-kernel: sum[r][c] += Σ_i left[r · stride + i] · panel[i][c], i in increasing order. */
+INLINE void panel_multiply(vec sum[ROWS][PANEL_VECS], const float *left, int stride, GLOBAL const float *panel, int depth)
 {
     UNROLL_BY(4) for (int i = 0; i < depth; i++) {
         vec right[PANEL_VECS];
         UNROLL for (int c = 0; c < PANEL_VECS; c++) right[c] = vec_load(panel + i * PANEL + c * LANES);
-        UNROLL for (int r = 0; r < BLOCK_Q; r++) {
+        UNROLL for (int r = 0; r < ROWS; r++) {
             const vec x = vec_set(left[r * stride + i]);
             UNROLL for (int c = 0; c < PANEL_VECS; c++) sum[r][c] = vec_fma(x, right[c], sum[r][c]);
         }
@@ -463,14 +464,16 @@ INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_for
     const vec scale = vec_set(args->scale_log2);
     GLOBAL const float *panel = k_panels(args, t, at->batch, at->head_kv) + (int64)key * args->head_dim;
     s->width = UP_TO_MULTIPLE(keys, 16);
-    for (int first = 0; first < keys; first += PANEL, panel += PANEL * args->head_dim) {
-        vec sum[BLOCK_Q][PANEL_VECS];
-        UNROLL for (int r = 0; r < BLOCK_Q; r++)
-            UNROLL for (int c = 0; c < PANEL_VECS; c++) sum[r][c] = vec_set(0.0f);
-        panel_multiply(sum, q->at[0], HEAD_DIM, panel, args->head_dim);
-        UNROLL for (int r = 0; r < BLOCK_Q; r++)
-            UNROLL for (int c = 0; c < PANEL_VECS; c++) vec_store(s->at[r] + first + c * LANES, vec_mul(sum[r][c], scale));
-    }
+    for (int first = 0; first < keys; first += PANEL, panel += PANEL * args->head_dim)
+        for (int top = 0; top < BLOCK_Q; top += ROWS) {
+            vec sum[ROWS][PANEL_VECS];
+            UNROLL for (int r = 0; r < ROWS; r++)
+                UNROLL for (int c = 0; c < PANEL_VECS; c++) sum[r][c] = vec_set(0.0f);
+            panel_multiply(sum, q->at[top], HEAD_DIM, panel, args->head_dim);
+            UNROLL for (int r = 0; r < ROWS; r++)
+                UNROLL for (int c = 0; c < PANEL_VECS; c++)
+                    vec_store(s->at[top + r] + first + c * LANES, vec_mul(sum[r][c], scale));
+        }
 }
 
 INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const block *at, int key)
@@ -517,27 +520,28 @@ INLINE void scores_exponentiate(score_tile *s, row_state *rows, const tensors *t
     }
 }
 
-/* The keys that all rows see go through the panel loop; what a later row sees beyond them is added row by row, so that a hidden value is
- * never touched. */
+/* The keys that all rows of a micro-kernel see go through the panel loop; what a later row sees beyond them is added row by row, so that a
+ * hidden value is never touched. */
 INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_forward_args *args, const tensors *t, const block *at,
                               int key)
 {
-    const int common = keys_visible(args, at, 0, key);
     GLOBAL const float *panel = v_panels(args, t, at->batch, at->head_kv) + (int64)key * PANEL;
-    for (int first = 0; first < args->head_dim_v; first += PANEL, panel += (int64)PANEL * args->seqlen_k) {
-        vec sum[BLOCK_Q][PANEL_VECS];
-        UNROLL for (int r = 0; r < BLOCK_Q; r++)
-            UNROLL for (int c = 0; c < PANEL_VECS; c++) sum[r][c] = vec_load(o->at[r] + first + c * LANES);
-        panel_multiply(sum, s->at[0], BLOCK_K, panel, common);
-        UNROLL for (int r = 0; r < BLOCK_Q; r++)
-            UNROLL for (int c = 0; c < PANEL_VECS; c++) vec_store(o->at[r] + first + c * LANES, sum[r][c]);
-        for (int r = 1; r < BLOCK_Q; r++)
-            for (int j = common; j < keys_visible(args, at, r, key); j++)
-                for (int d = 0; d < PANEL; d += LANES) {
-                    const vec sum_d = vec_load(o->at[r] + first + d);
-                    vec_store(o->at[r] + first + d, vec_fma(vec_set(s->at[r][j]), vec_load(panel + j * PANEL + d), sum_d));
-                }
-    }
+    for (int first = 0; first < args->head_dim_v; first += PANEL, panel += (int64)PANEL * args->seqlen_k)
+        for (int top = 0; top < BLOCK_Q; top += ROWS) {
+            const int common = keys_visible(args, at, top, key);
+            vec sum[ROWS][PANEL_VECS];
+            UNROLL for (int r = 0; r < ROWS; r++)
+                UNROLL for (int c = 0; c < PANEL_VECS; c++) sum[r][c] = vec_load(o->at[top + r] + first + c * LANES);
+            panel_multiply(sum, s->at[top], BLOCK_K, panel, common);
+            UNROLL for (int r = 0; r < ROWS; r++)
+                UNROLL for (int c = 0; c < PANEL_VECS; c++) vec_store(o->at[top + r] + first + c * LANES, sum[r][c]);
+            for (int r = top + 1; r < top + ROWS; r++)
+                for (int j = common; j < keys_visible(args, at, r, key); j++)
+                    for (int d = 0; d < PANEL; d += LANES) {
+                        const vec sum_d = vec_load(o->at[r] + first + d);
+                        vec_store(o->at[r] + first + d, vec_fma(vec_set(s->at[r][j]), vec_load(panel + j * PANEL + d), sum_d));
+                    }
+        }
 }
 
 /* Nothing is shared, so nothing needs to be gathered. */

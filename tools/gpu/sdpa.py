@@ -1,0 +1,225 @@
+"""Races Attune against the back ends of PyTorch's scaled_dot_product_attention on the rows of sweep.py, in one process.
+
+All read the same packed (batch, seq, head, dim) tensors on the same stream. Each round times one call of each contestant, in rotating
+order; on a GPU by events around the call, after the L2 cache was overwritten. Prints one JSON object per row with the keys
+
+    problem device kernel status    passed, or failed: Attune's error, or outputs too far from PyTorch's
+    rounds seconds                  timed calls of each contestant; all that the row took
+    contestants                     name: {milliseconds (median) q1 q3 tflops}, or {error}
+    ratio                           milliseconds of PyTorch's fastest / of Attune: above 1, Attune is faster
+    max_abs_diff                    the largest difference between the outputs of Attune and of any contestant
+
+and no line for a row that the budget did not reach. Exit status 1 where a row failed.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+import warnings
+
+import attune
+import sweep
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+BACKENDS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "math": SDPBackend.MATH,
+}
+CONTESTANTS = {
+    "f16": ("flash", "cudnn", "efficient"),
+    "bf16": ("flash", "cudnn", "efficient"),
+    "f32": ("efficient", "math"),
+}
+# Wrong wiring shows as differences near 1; PyTorch's back ends differ from each other by less than these.
+SANE = {"f16": 1e-2, "bf16": 5e-2, "f32": 1e-3}
+ROW_SECONDS, MIN_ROUNDS, MAX_ROUNDS, WARM_UPS = 0.6, 5, 50, 2
+
+
+class GpuClock:
+    """Events on the current stream."""
+
+    # Overwriting this takes the GPU longer than starting a call takes the CPU, so a call's time holds no wait for the CPU.
+    FLUSH_BYTES = 1 << 30
+
+    def __init__(self, device):
+        memory = torch.cuda.get_device_properties(device).total_memory
+        size = min(self.FLUSH_BYTES, memory // 8)
+        self.flush = torch.empty(size, dtype=torch.uint8, device=device)
+
+    def time(self, call):
+        """Starts the call; what comes back tells its milliseconds after a wait()."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.flush.zero_()
+        begin.record()
+        call()
+        end.record()
+        return lambda: begin.elapsed_time(end)
+
+    def wait(self):
+        torch.cuda.synchronize()
+
+
+class CpuClock:
+    def time(self, call):
+        begin = time.perf_counter()
+        call()
+        milliseconds = 1e3 * (time.perf_counter() - begin)
+        return lambda: milliseconds
+
+    def wait(self):
+        pass
+
+
+def torch_call(backend, q, k, v, causal):
+    heads_first = [tensor.transpose(1, 2) for tensor in (q, k, v)]
+
+    def call():
+        with sdpa_kernel(backend):
+            output = scaled_dot_product_attention(*heads_first, is_causal=causal)
+        return output.transpose(1, 2)
+
+    return call
+
+
+def attune_call(plan, place, stream, q, k, v):
+    o = torch.full_like(q, math.nan)
+    workspace = torch.empty(max(plan.workspace_size, 1), dtype=torch.uint8, device=place)
+    tensors = {"q": q, "k": k, "v": v, "o": o, "workspace": workspace}
+    run = plan.runner(stream, **{name: tensor.data_ptr() for name, tensor in tensors.items()})
+
+    def call():
+        run()
+        return tensors["o"]
+
+    return call
+
+
+def warm_up(calls, clock):
+    """The outputs of the contestants that can run, and why the others cannot."""
+    outputs, errors = {}, {}
+    for name, call in calls.items():
+        try:
+            for _ in range(WARM_UPS):
+                outputs[name] = call()
+            clock.wait()
+        except RuntimeError as error:
+            outputs.pop(name, None)
+            errors[name] = str(error).strip().splitlines()[0]
+    return outputs, errors
+
+
+def race(calls, clock):
+    """Milliseconds of each contestant, one for each round."""
+    order, times = list(calls), {name: [] for name in calls}
+    end = time.perf_counter() + ROW_SECONDS
+    for done in range(MAX_ROUNDS):
+        if done >= MIN_ROUNDS and time.perf_counter() > end:
+            break
+        started = {name: clock.time(calls[name]) for name in order}
+        clock.wait()
+        for name, milliseconds in started.items():
+            times[name].append(milliseconds())
+        order.append(order.pop(0))
+    return times
+
+
+def summary(times, flops):
+    q1, median, q3 = statistics.quantiles(times, n=4, method="inclusive")
+    return {"milliseconds": median, "q1": q1, "q3": q3, "tflops": flops / median / 1e9}
+
+
+def largest_difference(outputs):
+    """NaN where Attune left an element unwritten."""
+    ours = outputs["attune"].float()
+    others = [output.float() for name, output in outputs.items() if name != "attune"]
+    return max(((ours - other).abs().max().item() for other in others), default=None)
+
+
+def run_row(row, plan, place, stream, clock):
+    shape = (row.batch, row.seqlen, row.heads, row.head_dim)
+    q, k, v = (torch.randn(shape, dtype=DTYPES[row.dtype], device=place) for _ in range(3))
+    calls = {"attune": attune_call(plan, place, stream, q, k, v)}
+    for name in CONTESTANTS[row.dtype]:
+        calls[name] = torch_call(BACKENDS[name], q, k, v, row.causal)
+    outputs, errors = warm_up(calls, clock)
+    if "attune" in errors:
+        raise attune.AttuneError(errors["attune"])
+    difference = largest_difference(outputs)
+    del outputs
+    times = race({name: calls[name] for name in calls if name not in errors}, clock)
+    results = {name: summary(of_name, row.flops) for name, of_name in times.items()}
+    others = [result["milliseconds"] for name, result in results.items() if name != "attune"]
+    return {
+        "status": "passed" if difference is None or difference <= SANE[row.dtype] else "failed",
+        "rounds": len(times["attune"]),
+        "contestants": results | {name: {"error": why} for name, why in errors.items()},
+        "ratio": min(others) / results["attune"]["milliseconds"] if others else None,
+        "max_abs_diff": None if difference is None or math.isnan(difference) else difference,
+    }
+
+
+def result_line(row, device, place, stream, clock):
+    begin = time.perf_counter()
+    library, line = device.library, {"problem": row.problem, "kernel": None}
+    try:
+        problem = library.problem(
+            row.dtype, row.batch, row.heads, row.seqlen, row.head_dim, row.causal
+        )
+        line["problem"] = library.problem_string(problem)
+        plan = attune.Plan(device, problem)
+        line["kernel"] = plan.kernel
+        line |= run_row(row, plan, place, stream, clock)
+        plan.close()
+    except RuntimeError as error:
+        line |= {"status": "failed", "contestants": {"attune": {"error": str(error)}}}
+    return line | {"seconds": round(time.perf_counter() - begin, 2)}
+
+
+def run_sweep(arguments, deadline, place, stream, clock):
+    """The number of rows that failed."""
+    failed = 0
+    device = attune.Device(attune.Library(arguments.library), arguments.device)
+    for row in sweep.SWEEPS[arguments.sweep]():
+        if time.monotonic() > deadline:
+            break
+        line = {"device": arguments.device, **result_line(row, device, place, stream, clock)}
+        failed += line["status"] == "failed"
+        print(json.dumps(line), flush=True)
+    device.close()
+    return failed
+
+
+def arguments_of_command_line():
+    parser = argparse.ArgumentParser(description="Attune against PyTorch's attention")
+    parser.add_argument("--library", required=True, help="path of libattune.so")
+    parser.add_argument("--device", default="cuda:0", help="cuda:N or cpu")
+    parser.add_argument("--sweep", choices=sweep.SWEEPS, default="standard")
+    parser.add_argument("--budget", type=float, default=100, metavar="SECONDS")
+    return parser.parse_args()
+
+
+@torch.inference_mode()
+def main():
+    arguments = arguments_of_command_line()
+    deadline = time.monotonic() + arguments.budget
+    warnings.filterwarnings("ignore", category=UserWarning)  # why a back end refuses
+    torch.manual_seed(1)
+    if arguments.device == "cpu":
+        return run_sweep(arguments, deadline, "cpu", None, CpuClock()) > 0
+    # A stream of its own: PyTorch's default stream has no handle, and none means Attune's own stream to Attune.
+    stream = torch.cuda.Stream(arguments.device)
+    with torch.cuda.device(arguments.device), torch.cuda.stream(stream):
+        clock = GpuClock(arguments.device)
+        return run_sweep(arguments, deadline, arguments.device, stream.cuda_stream, clock) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -21,7 +21,7 @@ readonly OUT=${OUT:-build/gpu} BUILD=build/gpu-build
 readonly DEVICE=${ATTUNE_SESSION_DEVICE:-cuda:0} REHEARSAL=${ATTUNE_SESSION_REHEARSAL:-0}
 readonly WORK=$BUILD/session
 if [[ $REHEARSAL == 0 ]]; then readonly SWEEP=standard PATIENCE=1; else readonly SWEEP=tiny PATIENCE=10; fi
-declare -rA LIMIT=([build]=140 [suite]=75 [same_bits]=30 [bench]=90) # seconds
+declare -rA LIMIT=([build]=120 [suite]=75 [same_bits]=45 [bench]=90) # seconds
 readonly DTYPES=(f32 f16 bf16)
 export PATH=$PATH:/usr/local/cuda/bin OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1
 
@@ -46,6 +46,14 @@ python_that() {
 
 fact() {
     printf '%s\t%s\n' "$1" "$2" >>"$WORK/facts"
+}
+
+# there FILE...: a step says in one sentence that the build lacks what it needs
+there() {
+    local file
+    for file; do
+        [[ -e $file ]] || { echo "FAIL: $file was not built" && return 1; }
+    done
 }
 
 # of_gpu FIELDS: what nvidia-smi knows of them
@@ -73,6 +81,7 @@ build_program() {
 
 build() {
     local python capability options=()
+    rm -f $BUILD/{suite,same_bits,libattune.so*,bin/attune} # an old one must not be tested in place of one that cannot be built
     python=$(python_to_generate) || return
     if capability=$(of_gpu compute_cap); then options+=("-DATTUNE_CUDA_ARCHS=${capability/./}"); fi
     if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
@@ -89,6 +98,7 @@ for_each_dtype() {
     local program=$1 dtype status=0 running=() devices=cpu
     shift
     [[ $DEVICE == cpu ]] || devices+=,$DEVICE
+    there "$BUILD/$program" || return
     export OMP_NUM_THREADS=$((($(nproc) + 2) / 3))
     for dtype in "${DTYPES[@]}"; do
         within "$BUILD/$program" --devices "$devices" --require "$DEVICE" --dtype "$dtype" "$@" >"$WORK/$program-$dtype.log" 2>&1 &
@@ -129,6 +139,7 @@ readonly VERSIONS='import torch; print(torch.__version__, "CUDA", torch.version.
 
 bench() {
     local python options=(--device "$DEVICE" --sweep "$SWEEP")
+    there $BUILD/libattune.so $BUILD/bin/attune || return
     if python=$(python_that "$CAN_RACE" "$DEVICE"); then
         fact "PyTorch" "$("$python" -c "$VERSIONS")"
         within "$python" tools/gpu/sdpa.py --library $BUILD/libattune.so "${options[@]}" --budget $((deadline - SECONDS - RESERVE))

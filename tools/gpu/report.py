@@ -74,7 +74,9 @@ def errors(rows):
 
 
 def last_lines(log):
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else ["not run"]
+    if not log.exists():
+        return ["not run"]
+    lines = log.read_text(errors="replace").splitlines()
     return ["```", *[line for line in lines if LAST_LINES.match(line)][-MANY:], "```"]
 
 

@@ -2,9 +2,10 @@
 
     report.py --facts FILE --steps FILE --rows FILE --sweep NAME --out FOLDER
 
-The facts are lines of a name, a tab and a value, the steps lines of a name, a tab, a result, a tab and seconds; the rows are the lines of sdpa.py or
-alone.py. Of suite.log and same_bits.log in FOLDER, the tables and the last lines are shown. results.jsonl has one object per line: {"facts": …}, then
-{"step": …}, then the rows in the order of the sweep. A row of the sweep that has no line becomes one with status "not run".
+The facts are lines of a name, a tab and a value, the steps lines of a name, a tab, a result, a tab and seconds; the rows
+are the lines of sdpa.py or alone.py. Of suite.log and same_bits.log in FOLDER, the tables and the last lines are shown.
+results.jsonl has one object per line: {"facts": ...}, then {"step": ...}, then the rows in the order of the sweep. A row
+of the sweep that has no line becomes one with status "not run".
 """
 
 import argparse
@@ -94,8 +95,9 @@ def markdown(facts, steps, rows, out):
         "",
         ", ".join(f"{count} rows {status}" for status, count in counts.items()),
         "",
-        "Milliseconds: median (first to third quartile), then TFLOP/s with the exact number of unmasked pairs. Packed (batch, seq, head, dim) for all."
-        " ratio: milliseconds of PyTorch's fastest / of Attune; above 1, Attune is faster.",
+        "Milliseconds: median (first to third quartile), then TFLOP/s with the exact number of unmasked pairs."
+        " Packed (batch, seq, head, dim) for all. ratio: milliseconds of PyTorch's fastest / of Attune; above 1,"
+        " Attune is faster.",
         "",
         *table(rows),
         "",

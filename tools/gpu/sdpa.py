@@ -40,7 +40,7 @@ CONTESTANTS = {
 }
 # Wrong wiring shows as differences near 1; PyTorch's back ends differ from each other by less than these.
 SANE = {"f16": 1e-2, "bf16": 5e-2, "f32": 1e-3}
-ROW_SECONDS, MIN_ROUNDS, MAX_ROUNDS, WARM_UPS = 0.6, 5, 50, 2
+ROW_SECONDS, MIN_ROUNDS, MAX_ROUNDS, WARM_UPS = 0.4, 5, 50, 2
 
 
 class GpuClock:

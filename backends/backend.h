@@ -11,6 +11,15 @@
 attune_status attune_fail(attune_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* What tells most of a compiler's log, on one line: from the first line that speaks of an error, else from the start. */
+void attune_log_excerpt(const char *log, char *text, size_t size);
+
+/* Kernels compiled at run time, kept on disk for later processes. `key` is everything that the result depends on (texts, options,
+ * architecture, the compiler's version) and ends with NULL. Safe for several processes; whatever is wrong with a file is a miss. The
+ * data read is the caller's, to be freed; NULL on a miss. */
+void *attune_cache_read(const char *const key[], size_t *bytes);
+void attune_cache_write(const char *const key[], const void *data, size_t bytes);
+
 /* ---- kernels (the rows are generated: templates/kernel_table.j2) ---- */
 
 /* A kernel compiled into the library computes one work-group per call; pointers are the handles of attune_launch. */
@@ -114,5 +123,6 @@ typedef struct attune_backend {
 
 extern const attune_backend attune_backend_cpu;
 extern const attune_backend attune_backend_opencl;
+extern const attune_backend attune_backend_cuda;
 
 #endif

@@ -1,6 +1,6 @@
 # attune_add_kernels(<library> <target>): renders the kernels of a target of templates/attention.toml into
 # <build>/generated/<target> and adds the C sources among them to the library, each compiled for its instruction set.
-# With "" for the library they are rendered and no more.
+# With "" for the library they are rendered and no more. The kernels' texts are listed in attune_texts_<target>.
 #
 # Rendering is one run of codegen/generate.py per target, when a template that the target reads has changed (it says itself which they
 # are). It writes only what differs, so touching a template rebuilds what it feeds and nothing else. ATTUNE_EXTRA_KERNELS (globs over
@@ -56,6 +56,9 @@ function(attune_add_kernels library target)
         COMMENT "Rendering the kernels of ${target}" VERBATIM)
     add_custom_target(attune_render_${target} ALL DEPENDS "${stamp}")
     set_source_files_properties(${files} PROPERTIES GENERATED TRUE)
+    set(texts ${files})
+    list(FILTER texts EXCLUDE REGEX "/kernel_table_${target}\\.c$")
+    set(attune_texts_${target} ${texts} PARENT_SCOPE)
     if(library)
         add_dependencies(${library} attune_render_${target})
         list(FILTER files INCLUDE REGEX "\\.c$")
@@ -63,6 +66,26 @@ function(attune_add_kernels library target)
     endif()
 endfunction()
 
+# attune_embed_images(<library> <C file> <name> <architecture> <image>...): writes a C file that defines the array <name> of gpu_image
+# (backends/gpu/gpu.h): each image, KERNEL.<anything>, under its kernel's id, and adds it to the library. The assembler reads the images
+# themselves.
+function(attune_embed_images library file name architecture)
+    set(blobs "")
+    set(entries "")
+    foreach(image IN LISTS ARGN)
+        get_filename_component(id "${image}" NAME_WE)
+        string(APPEND blobs "EMBED(${id}, \"${image}\")\n")
+        string(APPEND entries "    {\"${id}\", \"${architecture}\", image_${id}},\n")
+    endforeach()
+    configure_file("${PROJECT_SOURCE_DIR}/codegen/images.c.in" "${file}" @ONLY)
+    set_source_files_properties("${file}" TARGET_DIRECTORY ${library} PROPERTIES OBJECT_DEPENDS "${ARGN}"
+        INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/backends;${PROJECT_SOURCE_DIR}/backends/gpu;${PROJECT_SOURCE_DIR}/include")
+    target_sources(${library} PRIVATE "${file}")
+    if(ARGN)
+        add_custom_target(${name} DEPENDS ${ARGN})
+        add_dependencies(${library} ${name})
+    endif()
+endfunction()
+
 # No backend compiles these yet; their texts are there to be read and tested.
-attune_add_kernels("" cuda)
 attune_add_kernels("" hip)

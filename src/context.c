@@ -1,5 +1,6 @@
 #include "context.h"
 
+#include "environment.h"
 #include "status.h"
 
 #include <inttypes.h>
@@ -7,13 +8,6 @@
 #include <string.h>
 
 /* ---- opening ---- */
-
-/* An environment variable's value; NULL where it is empty too. */
-static const char *environment(const char *name)
-{
-    const char *const value = getenv(name);
-    return value == NULL || value[0] == '\0' ? NULL : value;
-}
 
 void attune_context_options_init(attune_context_options *options)
 {

@@ -22,6 +22,9 @@ typedef struct device_list {
 
 static device_list lists[] = {
     {.backend = &attune_backend_cpu},
+#ifdef ATTUNE_WITH_CUDA
+    {.backend = &attune_backend_cuda},
+#endif
 #ifdef ATTUNE_WITH_OPENCL
     {.backend = &attune_backend_opencl},
 #endif

@@ -45,6 +45,18 @@ attune_status attune_fail(attune_status status, const char *format, ...)
     return status;
 }
 
+void attune_log_excerpt(const char *log, char *text, size_t size)
+{
+    const char *from = strstr(log, "error");
+    while (from != NULL && from > log && from[-1] != '\n') from--;
+    if (from == NULL) from = log + strspn(log, " \t\r\n");
+    snprintf(text, size, "%s", from);
+    for (char *c = text; *c != '\0'; c++)
+        if (strchr("\t\r\n", *c) != NULL) *c = ' ';
+    for (size_t length = strlen(text); length > 0 && text[length - 1] == ' ';)
+        text[--length] = '\0';
+}
+
 attune_status struct_copy(void *to, size_t size, const void *from, const char *name)
 {
     size_t given;

@@ -18,19 +18,6 @@ __attribute__((format(printf, 2, 3))) static void refuse(opencl_kernel *kernel, 
     va_end(arguments);
 }
 
-/* What tells most of a compiler's log, from the first line that speaks of an error, on one line. */
-static void log_excerpt(const char *log, char *text, size_t size)
-{
-    const char *from = strstr(log, "error");
-    while (from != NULL && from > log && from[-1] != '\n') from--;
-    if (from == NULL) from = log + strspn(log, " \t\r\n");
-    snprintf(text, size, "%s", from);
-    for (char *c = text; *c != '\0'; c++)
-        if (strchr("\t\r\n", *c) != NULL) *c = ' ';
-    for (size_t length = strlen(text); length > 0 && text[length - 1] == ' ';)
-        text[--length] = '\0';
-}
-
 static void refuse_with_log(opencl_kernel *kernel, const opencl_entry *entry, cl_int code)
 {
     char excerpt[300] = "";
@@ -39,7 +26,7 @@ static void refuse_with_log(opencl_kernel *kernel, const opencl_entry *entry, cl
     char *const log = calloc(size + 1, 1);
     if (log != NULL && opencl.GetProgramBuildInfo(kernel->program, entry->id, CL_PROGRAM_BUILD_LOG,
                                                   size, log, NULL) == CL_SUCCESS)
-        log_excerpt(log, excerpt, sizeof excerpt);
+        attune_log_excerpt(log, excerpt, sizeof excerpt);
     free(log);
     refuse(kernel, "the driver's compiler refused kernel %s with %s: %s", kernel->row->id,
            opencl_code_name(code), excerpt[0] != '\0' ? excerpt : "it gave no log");

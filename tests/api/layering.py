@@ -20,6 +20,9 @@ SYSTEM = re.compile(
 PUBLIC = {"attune/attune.h", "attune/device.h", "attune/numerics.h"}
 CONTRACT = {"backend.h", "kernel_abi.h"}
 
+# Whose driver is the same under other names: backends/gpu is theirs together, and no backend by itself.
+GPU_BACKENDS = {"backends/cuda", "backends/hip"}
+
 # White-box tests, or folders of them, and what each may see beyond the public headers.
 WHITE_BOX = {
     "tests/api/test_choose.c": {"choose.h"},
@@ -52,7 +55,8 @@ def allowed(path, name, root):
     if folder == "backends":
         return is_system(name) or name in PUBLIC | CONTRACT
     if folder.startswith("backends/"):
-        return is_system(name) or name in PUBLIC | CONTRACT or is_own
+        shared = {"gpu.h"} if folder in GPU_BACKENDS else set()
+        return is_system(name) or name in PUBLIC | CONTRACT | shared or is_own
     if folder in ("tests", "tools"):
         seen = WHITE_BOX.get(path.as_posix(), set()) | WHITE_BOX.get(path.parent.as_posix(), set())
         return is_system(name) or name in PUBLIC | {"cmocka.h"} | seen or is_own

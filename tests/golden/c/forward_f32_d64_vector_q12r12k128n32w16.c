@@ -32,6 +32,8 @@
 
 typedef int64_t int64;
 
+#define widen_f16(h) widen_f16_bits(h)
+
 INLINE unsigned f32_to_bits(float x)
 {
     unsigned bits;
@@ -158,7 +160,8 @@ typedef unsigned short storage_bf16;
 INLINE float widen_f32(storage_f32 x) { return x; }
 INLINE storage_f32 narrow_f32(float x) { return x; }
 
-INLINE float widen_f16(storage_f16 h)
+/* What a dialect spells as widen_f16 unless the device has an instruction for it. */
+INLINE float widen_f16_bits(storage_f16 h)
 {
     const unsigned sign = ((unsigned)h & 0x8000u) << 16, magnitude = (unsigned)h & 0x7fffu;
     const unsigned rebias = (magnitude >= 0x7c00u ? 224u : 112u) << 23; /* infinity and NaN keep an all-ones exponent */
@@ -208,8 +211,12 @@ INLINE float exp2_integer(float x)
  * rise of m is an exact rescale. 0 below 2^-125, and so for s = -inf; NaN stays NaN. */
 INLINE float weight(float s, float m)
 {
-    const float n = rint_f32(s), x = s - n, t = n - m;
-    return t < -125.0f ? 0.0f : EXP2_FRACTION(fma_f32, , x) * exp2_integer(t);
+    const float n = rint_f32(s), t = n - m;
+    const int gone = t < -125.0f;
+    const float x = gone ? 0.0f : s - n; /* what is infinite has no fraction */
+    /* 3 · 2^22 has the integer behind it in its last bits */
+    const unsigned power = gone ? 0u : f32_to_bits(t + (12582912.0f + 127.0f)) << 23;
+    return EXP2_FRACTION(fma_f32, , x) * bits_to_f32(power);
 }
 
 /* The max that scores are compared with: a row that has seen no key yet has m = -inf, and -inf - -inf is no number. */

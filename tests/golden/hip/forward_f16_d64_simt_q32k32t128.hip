@@ -8,7 +8,7 @@
 #define BLOCK_K 32
 #define THREADS 128
 #define PANEL 0
-#define FAST_MEMORY 20864
+#define FAST_MEMORY 22016
 
 /* Dialect HIP C++ (clang, hipRTC; no header, so the compiler's own attributes and built-ins): qualifiers, scalar words, work-items, entry.
  * Compile with -ffp-contract=off: every fused operation is written out. */
@@ -31,6 +31,7 @@ typedef long int64;
 #define max_f32(a, b) __builtin_fmaxf(a, b)
 #define ceil_f32(x) __builtin_ceilf(x)
 #define rint_f32(x) __builtin_rintf(x)
+#define widen_f16(h) ((float)__builtin_bit_cast(_Float16, (unsigned short)(h)))
 
 /* ---- work-items of a group ---- */
 
@@ -42,7 +43,33 @@ typedef long int64;
         __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");                                                                \
     } while (0)
 
-/* The value of x on the lane of this wave (32 or 64 wide) whose number differs by `mask`, below 16. */
+#define ADDRESS(p) ((long)(p))
+
+/* 16 or 8 aligned bytes of local memory, 16 of global memory */
+typedef float floats2 __attribute__((ext_vector_type(2)));
+typedef float floats4 __attribute__((ext_vector_type(4)));
+typedef unsigned words4 __attribute__((ext_vector_type(4)));
+
+INLINE void quad_load(float *x, const float *p)
+{
+    const floats4 y = *(const floats4 *)p;
+    x[0] = y[0], x[1] = y[1], x[2] = y[2], x[3] = y[3];
+}
+INLINE void quad_store(float *p, const float *x) { *(floats4 *)p = (floats4){x[0], x[1], x[2], x[3]}; }
+INLINE void pair_load(float *x, const float *p)
+{
+    const floats2 y = *(const floats2 *)p;
+    x[0] = y[0], x[1] = y[1];
+}
+INLINE void pair_store(float *p, const float *x) { *(floats2 *)p = (floats2){x[0], x[1]}; }
+INLINE void words_load(unsigned *x, const void *p)
+{
+    const words4 y = *(const words4 *)p;
+    x[0] = y[0], x[1] = y[1], x[2] = y[2], x[3] = y[3];
+}
+INLINE void words_store(void *p, const unsigned *x) { *(words4 *)p = (words4){x[0], x[1], x[2], x[3]}; }
+
+/* The value of x on the lane of this wave (32 or 64 wide) whose number differs by `mask`, below 32. */
 INLINE float lane_xor(float x, int mask)
 {
     const int lane = (int)__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
@@ -51,10 +78,11 @@ INLINE float lane_xor(float x, int mask)
 
 INLINE float sum_of_2(float a, float b) { return a + b; }
 
-/* x[i] becomes the max, or the canonical sum (halves first), of the 16 neighbouring work-items' x[i], for i < ROWS: four exchanges inside the wave. */
+/* x[i] becomes the max, or the canonical sum (halves first), of the x[i] of the 16 lanes of this side of 32 work-items, for i < ROWS: four exchanges
+ * inside the wave. */
 #define LANES_REDUCE(x, REDUCE)                                                                                               \
     UNROLL for (int i = 0; i < ROWS; i++)                                                                                     \
-        UNROLL for (int mask = 8; mask > 0; mask /= 2) (x)[i] = REDUCE((x)[i], lane_xor((x)[i], mask))
+        UNROLL for (int mask = 16; mask > 1; mask /= 2) (x)[i] = REDUCE((x)[i], lane_xor((x)[i], mask))
 #define LANES_MAX(x, scratch) LANES_REDUCE(x, max_f32)
 #define LANES_SUM(x, scratch) LANES_REDUCE(x, sum_of_2)
 
@@ -65,7 +93,7 @@ INLINE float sum_of_2(float a, float b) { return a + b; }
         const attune_forward_args args, const storage *q, const storage *k, const storage *v, storage *o, float *lse,         \
         float *workspace)                                                                                                     \
     {                                                                                                                         \
-        extern __attribute__((shared)) float fast[];                                                                          \
+        extern __attribute__((shared, aligned(16))) float fast[];                                                             \
         const tensors t = {q, k, v, o, lse, workspace, fast};                                                                 \
         function(&args, &t, args.first_group + (int64)__builtin_amdgcn_workgroup_id_x());                                     \
     }
@@ -143,7 +171,8 @@ typedef unsigned short storage_bf16;
 INLINE float widen_f32(storage_f32 x) { return x; }
 INLINE storage_f32 narrow_f32(float x) { return x; }
 
-INLINE float widen_f16(storage_f16 h)
+/* What a dialect spells as widen_f16 unless the device has an instruction for it. */
+INLINE float widen_f16_bits(storage_f16 h)
 {
     const unsigned sign = ((unsigned)h & 0x8000u) << 16, magnitude = (unsigned)h & 0x7fffu;
     const unsigned rebias = (magnitude >= 0x7c00u ? 224u : 112u) << 23; /* infinity and NaN keep an all-ones exponent */
@@ -193,8 +222,12 @@ INLINE float exp2_integer(float x)
  * rise of m is an exact rescale. 0 below 2^-125, and so for s = -inf; NaN stays NaN. */
 INLINE float weight(float s, float m)
 {
-    const float n = rint_f32(s), x = s - n, t = n - m;
-    return t < -125.0f ? 0.0f : EXP2_FRACTION(fma_f32, , x) * exp2_integer(t);
+    const float n = rint_f32(s), t = n - m;
+    const int gone = t < -125.0f;
+    const float x = gone ? 0.0f : s - n; /* what is infinite has no fraction */
+    /* 3 · 2^22 has the integer behind it in its last bits */
+    const unsigned power = gone ? 0u : f32_to_bits(t + (12582912.0f + 127.0f)) << 23;
+    return EXP2_FRACTION(fma_f32, , x) * bits_to_f32(power);
 }
 
 /* The max that scores are compared with: a row that has seen no key yet has m = -inf, and -inf - -inf is no number. */
@@ -305,23 +338,37 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
     return keys < 0 ? 0 : keys < BLOCK_K ? keys : BLOCK_K;
 }
 
-/* Engine `simt`: a group of THREADS work-items shares a block of queries; 16 neighbouring work-items (lanes) share ROWS of its rows. Lane c owns the
- * tile's keys j with j mod 16 = c (scores, and its partial sum of l) and the dimensions d with d mod 16 = c (output). Q, K or V, and P lie in
- * local memory as floats; one column of padding keeps neighbouring lanes on different banks.
+/* Engine `simt`: a group of THREADS work-items shares a block of queries. 32 neighbours work on 2 · ROWS of its rows: work-item n of them on the
+ * rows of side n mod 2, where it is lane n / 2. Lane c owns the tile's keys j with j mod 16 = c (scores, and its partial sum of l) and DIMS
+ * dimensions of the output. Q, K or V, and P lie in local memory as floats:
  *
- *     fast:  q [BLOCK_Q][TILE_WIDTH]   k, then v [BLOCK_K][TILE_WIDTH]   p [BLOCK_Q][SCORE_WIDTH], between tiles scratch of the lane reductions */
+ *     fast:  q [BLOCK_Q][TILE_WIDTH]   k, then v [BLOCK_K][TILE_WIDTH]   p [BLOCK_Q][SCORE_WIDTH], between tiles scratch of the lane reductions
+ *
+ * Everything in them moves four floats at a time. Rows are padded by four floats and the rows of the two sides lie four apart, so that the
+ * 16-byte words that neighbours ask for at once are the same or on different banks. */
 
 #define ROWS (BLOCK_Q / (THREADS / 16))
 #define KEYS (BLOCK_K / 16)
 #define DIMS (HEAD_DIM / 16)
-#define TILE_WIDTH (HEAD_DIM + 1)
-#define SCORE_WIDTH (BLOCK_K + 1)
+#define TILE_WIDTH (HEAD_DIM + 4)
+#define SCORE_WIDTH (BLOCK_K + 4)
 
-#define LANE (THREAD % 16)
-#define FIRST_ROW (THREAD / 16 * ROWS)
+#define LANE (THREAD / 2 % 16)
+/* ROWS is a power of two. A side's rows come in runs of SIDE_ROWS; row r of this work-item is FIRST_ROW + ROW(r) of the block. */
+#define SIDE_ROWS (ROWS < 4 ? ROWS : 4)
+#define FIRST_ROW (THREAD / 32 * (2 * ROWS) + THREAD % 2 * SIDE_ROWS)
+#define ROW(r) ((r) / SIDE_ROWS * (2 * SIDE_ROWS) + (r) % SIDE_ROWS)
+
+/* A lane's dimensions come in runs of SPAN; the one at place i is DIM(i). */
+#define SPAN (HEAD_DIM % 64 == 0 ? 4 : 2)
+#define DIM(i) (((i) / SPAN * 16 + LANE) * SPAN + (i) % SPAN)
+
+/* Tensors are read and written in chunks of 16 bytes where they are aligned to them. */
+#define CHUNK ((int)(16 / sizeof(storage)))
+#define CHUNKS ((unsigned)(HEAD_DIM / CHUNK)) /* of a row */
 
 typedef struct query_tile {
-    LOCAL const float *rows; /* of this work-item */
+    LOCAL const float *rows; /* from the work-item's first */
 } query_tile;
 
 typedef struct score_tile {
@@ -341,14 +388,76 @@ typedef struct row_state {
 INLINE LOCAL float *fast_keys(const tensors *t) { return t->fast + BLOCK_Q * TILE_WIDTH; }
 INLINE LOCAL float *fast_scores(const tensors *t) { return t->fast + (BLOCK_Q + BLOCK_K) * TILE_WIDTH; }
 
+/* ---- between tensors and tiles ---- */
+
+/* Chunk i of a tile is chunk_dim / CHUNK of row chunk_row. A chunk of 8 floats fills two words of local memory, so every other four go to the next
+ * row, where their words are on the banks that the first four leave free. */
+INLINE int chunk_row(unsigned i) { return (int)(CHUNK == 8 ? i / (2 * CHUNKS) * 2 + i / 4 % 2 : i / CHUNKS); }
+INLINE int chunk_dim(unsigned i) { return (int)(CHUNK == 8 ? i % 4 + i / 8 % (CHUNKS / 4) * 4 : i % CHUNKS) * CHUNK; }
+
+INLINE int in_chunks(GLOBAL const storage *p, int64 stride, int dims)
+{
+    return (ADDRESS(p) | stride * (int64)sizeof(storage)) % 16 == 0 && dims % CHUNK == 0;
+}
+
+INLINE void chunk_load(float *x, GLOBAL const storage *from)
+{
+    unsigned words[4];
+    words_load(words, from);
+    UNROLL for (int i = 0; i < 4; i++)
+        if (CHUNK == 4) {
+            x[i] = bits_to_f32(words[i]);
+        } else {
+            x[2 * i] = widen((storage)(words[i] & 0xffffu));
+            x[2 * i + 1] = widen((storage)(words[i] >> 16));
+        }
+}
+
+INLINE void chunk_store(GLOBAL storage *to, const float *x)
+{
+    unsigned words[4];
+    UNROLL for (int i = 0; i < 4; i++)
+        words[i] = CHUNK == 4 ? f32_to_bits(x[i]) : (unsigned)narrow(x[2 * i]) | (unsigned)narrow(x[2 * i + 1]) << 16;
+    words_store(to, words);
+}
+
 /* Copies `rows` rows of `dims` elements, `stride` apart, into a tile of `height` rows; what lies beyond is 0. */
 INLINE void tile_load(LOCAL float *tile, int height, GLOBAL const storage *from, int64 stride, int rows, int dims)
 {
-    for (int i = THREAD; i < height * HEAD_DIM; i += THREADS) {
-        const int r = i / HEAD_DIM, d = i % HEAD_DIM;
-        tile[r * TILE_WIDTH + d] = r < rows && d < dims ? widen(from[r * stride + d]) : 0.0f;
+    if (in_chunks(from, stride, dims)) {
+        UNROLL_BY(4) for (unsigned i = (unsigned)THREAD; i < (unsigned)height * CHUNKS; i += THREADS) {
+            const int r = chunk_row(i), d = chunk_dim(i);
+            float x[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+            if (r < rows && d < dims) chunk_load(x, from + r * stride + d);
+            UNROLL for (int c = 0; c < CHUNK; c += 4) quad_store(tile + r * TILE_WIDTH + d + c, x + c);
+        }
+    } else {
+        for (int i = THREAD; i < height * HEAD_DIM; i += THREADS) {
+            const int r = i / HEAD_DIM, d = i % HEAD_DIM;
+            tile[r * TILE_WIDTH + d] = r < rows && d < dims ? widen(from[r * stride + d]) : 0.0f;
+        }
     }
 }
+
+/* The reverse, without what lies beyond. */
+INLINE void tile_store(GLOBAL storage *to, int64 stride, int rows, int dims, LOCAL const float *tile)
+{
+    if (in_chunks(to, stride, dims)) {
+        for (unsigned i = (unsigned)THREAD; i < BLOCK_Q * CHUNKS; i += THREADS) {
+            const int r = chunk_row(i), d = chunk_dim(i);
+            float x[8];
+            UNROLL for (int c = 0; c < CHUNK; c += 4) quad_load(x + c, tile + r * TILE_WIDTH + d + c);
+            if (r < rows && d < dims) chunk_store(to + r * stride + d, x);
+        }
+    } else {
+        for (int i = THREAD; i < rows * HEAD_DIM; i += THREADS) {
+            const int r = i / HEAD_DIM, d = i % HEAD_DIM;
+            if (d < dims) to[r * stride + d] = narrow(tile[r * TILE_WIDTH + d]);
+        }
+    }
+}
+
+/* ---- primitives ---- */
 
 /* Others may read it only after keys_stage. */
 INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
@@ -393,12 +502,15 @@ INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_for
     LOCAL const float *keys = fast_keys(t) + LANE * TILE_WIDTH;
     UNROLL for (int r = 0; r < ROWS; r++)
         UNROLL for (int c = 0; c < KEYS; c++) s->at[r][c] = 0.0f;
-    for (int d = 0; d < args->head_dim; d++) {
-        float right[KEYS];
-        UNROLL for (int c = 0; c < KEYS; c++) right[c] = keys[c * 16 * TILE_WIDTH + d];
+    /* beyond head_dim both are 0 */
+    for (int d = 0; d < args->head_dim; d += 4) {
+        float right[KEYS][4];
+        UNROLL for (int c = 0; c < KEYS; c++) quad_load(right[c], keys + c * 16 * TILE_WIDTH + d);
         UNROLL for (int r = 0; r < ROWS; r++) {
-            const float left = q->rows[r * TILE_WIDTH + d];
-            UNROLL for (int c = 0; c < KEYS; c++) s->at[r][c] = fma_f32(left, right[c], s->at[r][c]);
+            float left[4];
+            quad_load(left, q->rows + ROW(r) * TILE_WIDTH + d);
+            UNROLL for (int i = 0; i < 4; i++)
+                UNROLL for (int c = 0; c < KEYS; c++) s->at[r][c] = fma_f32(left[i], right[c][i], s->at[r][c]);
         }
     }
     UNROLL for (int r = 0; r < ROWS; r++)
@@ -408,7 +520,7 @@ INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_for
 INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const block *at, int key)
 {
     UNROLL for (int r = 0; r < ROWS; r++) {
-        const int visible = keys_visible(args, at, FIRST_ROW + r, key);
+        const int visible = keys_visible(args, at, FIRST_ROW + ROW(r), key);
         UNROLL for (int c = 0; c < KEYS; c++)
             if (c * 16 + LANE >= visible) s->at[r][c] = -F32_INFINITY;
     }
@@ -445,33 +557,44 @@ INLINE void scores_exponentiate(score_tile *s, row_state *rows, const tensors *t
         UNROLL for (int c = 0; c < KEYS; c++) {
             s->at[r][c] = weight(s->at[r][c], m);
             l = l + s->at[r][c];
-            p[r * SCORE_WIDTH + c * 16] = s->at[r][c];
+            p[ROW(r) * SCORE_WIDTH + c * 16] = s->at[r][c];
         }
         rows->l[r] = l;
     }
 }
 
-/* The keys that all rows see, then those that only later rows see: a hidden value is never touched. */
+INLINE void value_load(float *x, LOCAL const float *row)
+{
+    UNROLL for (int i = 0; i < DIMS; i += SPAN)
+        if (SPAN == 4)
+            quad_load(x + i, row + DIM(i));
+        else
+            pair_load(x + i, row + DIM(i));
+}
+
+/* The keys that all rows see, by fours, then what is left of them and those that only later rows see: a hidden value is never touched. */
 INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_forward_args *args, const tensors *t, const block *at,
                               int key)
 {
-    LOCAL const float *p = fast_scores(t) + FIRST_ROW * SCORE_WIDTH, *v = fast_keys(t) + LANE;
-    const int common = keys_visible(args, at, 0, key), seen = keys_visible(args, at, BLOCK_Q - 1, key);
-    int visible[ROWS];
-    UNROLL for (int r = 0; r < ROWS; r++) visible[r] = keys_visible(args, at, FIRST_ROW + r, key);
-    for (int j = 0; j < common; j++) {
-        float right[DIMS];
-        UNROLL for (int d = 0; d < DIMS; d++) right[d] = v[j * TILE_WIDTH + d * 16];
-        UNROLL for (int r = 0; r < ROWS; r++) {
-            const float left = p[r * SCORE_WIDTH + j];
-            UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = fma_f32(left, right[d], o->at[r][d]);
+    LOCAL const float *p = fast_scores(t) + FIRST_ROW * SCORE_WIDTH, *v = fast_keys(t);
+    const int common = keys_visible(args, at, 0, key) / 4 * 4, seen = keys_visible(args, at, BLOCK_Q - 1, key);
+    for (int j = 0; j < common; j += 4) {
+        float left[ROWS][4];
+        UNROLL for (int r = 0; r < ROWS; r++) quad_load(left[r], p + ROW(r) * SCORE_WIDTH + j);
+        UNROLL for (int i = 0; i < 4; i++) {
+            float right[DIMS];
+            value_load(right, v + (j + i) * TILE_WIDTH);
+            UNROLL for (int r = 0; r < ROWS; r++)
+                UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = fma_f32(left[r][i], right[d], o->at[r][d]);
         }
     }
-    for (int j = common; j < seen; j++)
+    for (int j = common; j < seen; j++) {
+        float right[DIMS];
+        value_load(right, v + j * TILE_WIDTH);
         UNROLL for (int r = 0; r < ROWS; r++)
-            if (j < visible[r])
-                UNROLL for (int d = 0; d < DIMS; d++)
-                    o->at[r][d] = fma_f32(p[r * SCORE_WIDTH + j], v[j * TILE_WIDTH + d * 16], o->at[r][d]);
+            if (j < keys_visible(args, at, FIRST_ROW + ROW(r), key))
+                UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = fma_f32(p[ROW(r) * SCORE_WIDTH + j], right[d], o->at[r][d]);
+    }
 }
 
 INLINE void rows_finish(row_state *rows, const tensors *t)
@@ -480,24 +603,30 @@ INLINE void rows_finish(row_state *rows, const tensors *t)
     LANES_SUM(rows->l, fast_scores(t));
 }
 
+/* By way of the place of Q. */
 INLINE void output_store(const output_tile *o, const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
 {
-    UNROLL for (int r = 0; r < ROWS; r++)
-        if (FIRST_ROW + r < at->rows) {
-            GLOBAL storage *to = t->o + row_address(args->o, at->batch, at->query + FIRST_ROW + r, at->head);
-            const float l = rows->l[r], inverse = reciprocal(l);
-            UNROLL for (int d = 0; d < DIMS; d++)
-                if (d * 16 + LANE < args->head_dim_v)
-                    to[d * 16 + LANE] = narrow(l == 0.0f ? 0.0f : quotient(o->at[r][d], l, inverse));
-        }
+    LOCAL float *out = t->fast + FIRST_ROW * TILE_WIDTH;
+    UNROLL for (int r = 0; r < ROWS; r++) {
+        const float l = rows->l[r], inverse = reciprocal(l);
+        float x[DIMS];
+        UNROLL for (int d = 0; d < DIMS; d++) x[d] = l == 0.0f ? 0.0f : quotient(o->at[r][d], l, inverse);
+        UNROLL for (int d = 0; d < DIMS; d += SPAN)
+            if (SPAN == 4)
+                quad_store(out + ROW(r) * TILE_WIDTH + DIM(d), x + d);
+            else
+                pair_store(out + ROW(r) * TILE_WIDTH + DIM(d), x + d);
+    }
+    BARRIER();
+    tile_store(t->o + row_address(args->o, at->batch, at->query, at->head), args->o.seq, at->rows, args->head_dim_v, t->fast);
 }
 
 INLINE void lse_store(const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
 {
     if (LANE == 0)
         UNROLL for (int r = 0; r < ROWS; r++)
-            if (FIRST_ROW + r < at->rows)
-                t->lse[lse_address(args, at, FIRST_ROW + r)] =
+            if (FIRST_ROW + ROW(r) < at->rows)
+                t->lse[lse_address(args, at, FIRST_ROW + ROW(r))] =
                     rows->l[r] == 0.0f ? -F32_INFINITY : log_scaled(rows->l[r], rows->m[r]);
 }
 

@@ -36,6 +36,7 @@ typedef long int64;
 #define max_f32(a, b) ((a) > (b) ? (a) : (b))
 #define ceil_f32(x) ceil(x)
 #define rint_f32(x) rint(x)
+#define widen_f16(h) widen_f16_bits(h)
 
 /* ---- vectors ---- */
 
@@ -75,16 +76,26 @@ INLINE vec vec_scale(vec x, vec t)
 #define THREAD ((int)get_local_id(0))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 
-/* x[i] becomes the max, or the canonical sum, of the 16 neighbouring work-items' x[i], for i < ROWS. `scratch` holds 16 · ROWS floats for each 16
- * work-items; nobody reads it before, and it is free again after. */
+#define ADDRESS(p) ((long)(p))
+
+/* 16 or 8 aligned bytes of local memory, 16 of global memory */
+INLINE void quad_load(float *x, __local const float *p) { vstore4(*(__local const float4 *)p, 0, x); }
+INLINE void quad_store(__local float *p, const float *x) { *(__local float4 *)p = vload4(0, x); }
+INLINE void pair_load(float *x, __local const float *p) { vstore2(*(__local const float2 *)p, 0, x); }
+INLINE void pair_store(__local float *p, const float *x) { *(__local float2 *)p = vload2(0, x); }
+INLINE void words_load(unsigned *x, __global const void *p) { vstore4(*(__global const uint4 *)p, 0, x); }
+INLINE void words_store(__global void *p, const unsigned *x) { *(__global uint4 *)p = vload4(0, x); }
+
+/* x[i] becomes the max, or the canonical sum, of the x[i] of the 16 lanes of this side of 32 work-items, for i < ROWS. `scratch` holds 16 · ROWS
+ * floats for each side; nobody reads it before, and it is free again after. */
 #define LANES_REDUCE(x, scratch, REDUCE)                                                                                      \
     do {                                                                                                                      \
-        LOCAL float *mine = (scratch) + THREAD / 16 * (16 * ROWS);                                                            \
-        UNROLL for (int i = 0; i < ROWS; i++) mine[i * 16 + THREAD % 16] = (x)[i];                                            \
+        LOCAL float *side = (scratch) + (THREAD / 32 * 2 + THREAD % 2) * (16 * ROWS);                                         \
+        UNROLL for (int i = 0; i < ROWS; i++) side[i * 16 + THREAD / 2 % 16] = (x)[i];                                        \
         BARRIER();                                                                                                            \
         UNROLL for (int i = 0; i < ROWS; i++) {                                                                               \
             float all[16];                                                                                                    \
-            UNROLL for (int lane = 0; lane < 16; lane++) all[lane] = mine[i * 16 + lane];                                     \
+            UNROLL for (int lane = 0; lane < 16; lane++) all[lane] = side[i * 16 + lane];                                     \
             (x)[i] = REDUCE(all);                                                                                             \
         }                                                                                                                     \
         BARRIER();                                                                                                            \
@@ -106,7 +117,7 @@ INLINE float max_of_16(const float *x)
         const attune_forward_args args, __global const storage *q, __global const storage *k, __global const storage *v,      \
         __global storage *o, __global float *lse, __global float *workspace)                                                  \
     {                                                                                                                         \
-        __local float fast[FAST_MEMORY / 4 + 1];                                                                              \
+        __local float fast[FAST_MEMORY / 4 + 1] __attribute__((aligned(16)));                                                 \
         const tensors t = {q, k, v, o, lse, workspace, fast};                                                                 \
         function(&args, &t, args.first_group + (int64)get_group_id(0));                                                       \
     }
@@ -184,7 +195,8 @@ typedef unsigned short storage_bf16;
 INLINE float widen_f32(storage_f32 x) { return x; }
 INLINE storage_f32 narrow_f32(float x) { return x; }
 
-INLINE float widen_f16(storage_f16 h)
+/* What a dialect spells as widen_f16 unless the device has an instruction for it. */
+INLINE float widen_f16_bits(storage_f16 h)
 {
     const unsigned sign = ((unsigned)h & 0x8000u) << 16, magnitude = (unsigned)h & 0x7fffu;
     const unsigned rebias = (magnitude >= 0x7c00u ? 224u : 112u) << 23; /* infinity and NaN keep an all-ones exponent */
@@ -234,8 +246,12 @@ INLINE float exp2_integer(float x)
  * rise of m is an exact rescale. 0 below 2^-125, and so for s = -inf; NaN stays NaN. */
 INLINE float weight(float s, float m)
 {
-    const float n = rint_f32(s), x = s - n, t = n - m;
-    return t < -125.0f ? 0.0f : EXP2_FRACTION(fma_f32, , x) * exp2_integer(t);
+    const float n = rint_f32(s), t = n - m;
+    const int gone = t < -125.0f;
+    const float x = gone ? 0.0f : s - n; /* what is infinite has no fraction */
+    /* 3 · 2^22 has the integer behind it in its last bits */
+    const unsigned power = gone ? 0u : f32_to_bits(t + (12582912.0f + 127.0f)) << 23;
+    return EXP2_FRACTION(fma_f32, , x) * bits_to_f32(power);
 }
 
 /* The max that scores are compared with: a row that has seen no key yet has m = -inf, and -inf - -inf is no number. */

@@ -8,7 +8,7 @@
 #define BLOCK_K 32
 #define THREADS 128
 #define PANEL 0
-#define FAST_MEMORY 26880
+#define FAST_MEMORY 27648
 
 /* Dialect OpenCL C 1.2: qualifiers, scalar words, vector words of LANES floats, work-items, entry. */
 #pragma OPENCL FP_CONTRACT OFF
@@ -34,6 +34,7 @@ typedef long int64;
 #define max_f32(a, b) ((a) > (b) ? (a) : (b))
 #define ceil_f32(x) ceil(x)
 #define rint_f32(x) rint(x)
+#define widen_f16(h) widen_f16_bits(h)
 
 /* ---- vectors ---- */
 
@@ -73,16 +74,26 @@ INLINE vec vec_scale(vec x, vec t)
 #define THREAD ((int)get_local_id(0))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 
-/* x[i] becomes the max, or the canonical sum, of the 16 neighbouring work-items' x[i], for i < ROWS. `scratch` holds 16 · ROWS floats for each 16
- * work-items; nobody reads it before, and it is free again after. */
+#define ADDRESS(p) ((long)(p))
+
+/* 16 or 8 aligned bytes of local memory, 16 of global memory */
+INLINE void quad_load(float *x, __local const float *p) { vstore4(*(__local const float4 *)p, 0, x); }
+INLINE void quad_store(__local float *p, const float *x) { *(__local float4 *)p = vload4(0, x); }
+INLINE void pair_load(float *x, __local const float *p) { vstore2(*(__local const float2 *)p, 0, x); }
+INLINE void pair_store(__local float *p, const float *x) { *(__local float2 *)p = vload2(0, x); }
+INLINE void words_load(unsigned *x, __global const void *p) { vstore4(*(__global const uint4 *)p, 0, x); }
+INLINE void words_store(__global void *p, const unsigned *x) { *(__global uint4 *)p = vload4(0, x); }
+
+/* x[i] becomes the max, or the canonical sum, of the x[i] of the 16 lanes of this side of 32 work-items, for i < ROWS. `scratch` holds 16 · ROWS
+ * floats for each side; nobody reads it before, and it is free again after. */
 #define LANES_REDUCE(x, scratch, REDUCE)                                                                                      \
     do {                                                                                                                      \
-        LOCAL float *mine = (scratch) + THREAD / 16 * (16 * ROWS);                                                            \
-        UNROLL for (int i = 0; i < ROWS; i++) mine[i * 16 + THREAD % 16] = (x)[i];                                            \
+        LOCAL float *side = (scratch) + (THREAD / 32 * 2 + THREAD % 2) * (16 * ROWS);                                         \
+        UNROLL for (int i = 0; i < ROWS; i++) side[i * 16 + THREAD / 2 % 16] = (x)[i];                                        \
         BARRIER();                                                                                                            \
         UNROLL for (int i = 0; i < ROWS; i++) {                                                                               \
             float all[16];                                                                                                    \
-            UNROLL for (int lane = 0; lane < 16; lane++) all[lane] = mine[i * 16 + lane];                                     \
+            UNROLL for (int lane = 0; lane < 16; lane++) all[lane] = side[i * 16 + lane];                                     \
             (x)[i] = REDUCE(all);                                                                                             \
         }                                                                                                                     \
         BARRIER();                                                                                                            \
@@ -104,7 +115,7 @@ INLINE float max_of_16(const float *x)
         const attune_forward_args args, __global const storage *q, __global const storage *k, __global const storage *v,      \
         __global storage *o, __global float *lse, __global float *workspace)                                                  \
     {                                                                                                                         \
-        __local float fast[FAST_MEMORY / 4 + 1];                                                                              \
+        __local float fast[FAST_MEMORY / 4 + 1] __attribute__((aligned(16)));                                                 \
         const tensors t = {q, k, v, o, lse, workspace, fast};                                                                 \
         function(&args, &t, args.first_group + (int64)get_group_id(0));                                                       \
     }
@@ -182,7 +193,8 @@ typedef unsigned short storage_bf16;
 INLINE float widen_f32(storage_f32 x) { return x; }
 INLINE storage_f32 narrow_f32(float x) { return x; }
 
-INLINE float widen_f16(storage_f16 h)
+/* What a dialect spells as widen_f16 unless the device has an instruction for it. */
+INLINE float widen_f16_bits(storage_f16 h)
 {
     const unsigned sign = ((unsigned)h & 0x8000u) << 16, magnitude = (unsigned)h & 0x7fffu;
     const unsigned rebias = (magnitude >= 0x7c00u ? 224u : 112u) << 23; /* infinity and NaN keep an all-ones exponent */
@@ -232,8 +244,12 @@ INLINE float exp2_integer(float x)
  * rise of m is an exact rescale. 0 below 2^-125, and so for s = -inf; NaN stays NaN. */
 INLINE float weight(float s, float m)
 {
-    const float n = rint_f32(s), x = s - n, t = n - m;
-    return t < -125.0f ? 0.0f : EXP2_FRACTION(fma_f32, , x) * exp2_integer(t);
+    const float n = rint_f32(s), t = n - m;
+    const int gone = t < -125.0f;
+    const float x = gone ? 0.0f : s - n; /* what is infinite has no fraction */
+    /* 3 · 2^22 has the integer behind it in its last bits */
+    const unsigned power = gone ? 0u : f32_to_bits(t + (12582912.0f + 127.0f)) << 23;
+    return EXP2_FRACTION(fma_f32, , x) * bits_to_f32(power);
 }
 
 /* The max that scores are compared with: a row that has seen no key yet has m = -inf, and -inf - -inf is no number. */
@@ -344,23 +360,37 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
     return keys < 0 ? 0 : keys < BLOCK_K ? keys : BLOCK_K;
 }
 
-/* Engine `simt`: a group of THREADS work-items shares a block of queries; 16 neighbouring work-items (lanes) share ROWS of its rows. Lane c owns the
- * tile's keys j with j mod 16 = c (scores, and its partial sum of l) and the dimensions d with d mod 16 = c (output). Q, K or V, and P lie in
- * local memory as floats; one column of padding keeps neighbouring lanes on different banks.
+/* Engine `simt`: a group of THREADS work-items shares a block of queries. 32 neighbours work on 2 · ROWS of its rows: work-item n of them on the
+ * rows of side n mod 2, where it is lane n / 2. Lane c owns the tile's keys j with j mod 16 = c (scores, and its partial sum of l) and DIMS
+ * dimensions of the output. Q, K or V, and P lie in local memory as floats:
  *
- *     fast:  q [BLOCK_Q][TILE_WIDTH]   k, then v [BLOCK_K][TILE_WIDTH]   p [BLOCK_Q][SCORE_WIDTH], between tiles scratch of the lane reductions */
+ *     fast:  q [BLOCK_Q][TILE_WIDTH]   k, then v [BLOCK_K][TILE_WIDTH]   p [BLOCK_Q][SCORE_WIDTH], between tiles scratch of the lane reductions
+ *
+ * Everything in them moves four floats at a time. Rows are padded by four floats and the rows of the two sides lie four apart, so that the
+ * 16-byte words that neighbours ask for at once are the same or on different banks. */
 
 #define ROWS (BLOCK_Q / (THREADS / 16))
 #define KEYS (BLOCK_K / 16)
 #define DIMS (HEAD_DIM / 16)
-#define TILE_WIDTH (HEAD_DIM + 1)
-#define SCORE_WIDTH (BLOCK_K + 1)
+#define TILE_WIDTH (HEAD_DIM + 4)
+#define SCORE_WIDTH (BLOCK_K + 4)
 
-#define LANE (THREAD % 16)
-#define FIRST_ROW (THREAD / 16 * ROWS)
+#define LANE (THREAD / 2 % 16)
+/* ROWS is a power of two. A side's rows come in runs of SIDE_ROWS; row r of this work-item is FIRST_ROW + ROW(r) of the block. */
+#define SIDE_ROWS (ROWS < 4 ? ROWS : 4)
+#define FIRST_ROW (THREAD / 32 * (2 * ROWS) + THREAD % 2 * SIDE_ROWS)
+#define ROW(r) ((r) / SIDE_ROWS * (2 * SIDE_ROWS) + (r) % SIDE_ROWS)
+
+/* A lane's dimensions come in runs of SPAN; the one at place i is DIM(i). */
+#define SPAN (HEAD_DIM % 64 == 0 ? 4 : 2)
+#define DIM(i) (((i) / SPAN * 16 + LANE) * SPAN + (i) % SPAN)
+
+/* Tensors are read and written in chunks of 16 bytes where they are aligned to them. */
+#define CHUNK ((int)(16 / sizeof(storage)))
+#define CHUNKS ((unsigned)(HEAD_DIM / CHUNK)) /* of a row */
 
 typedef struct query_tile {
-    LOCAL const float *rows; /* of this work-item */
+    LOCAL const float *rows; /* from the work-item's first */
 } query_tile;
 
 typedef struct score_tile {
@@ -380,14 +410,76 @@ typedef struct row_state {
 INLINE LOCAL float *fast_keys(const tensors *t) { return t->fast + BLOCK_Q * TILE_WIDTH; }
 INLINE LOCAL float *fast_scores(const tensors *t) { return t->fast + (BLOCK_Q + BLOCK_K) * TILE_WIDTH; }
 
+/* ---- between tensors and tiles ---- */
+
+/* Chunk i of a tile is chunk_dim / CHUNK of row chunk_row. A chunk of 8 floats fills two words of local memory, so every other four go to the next
+ * row, where their words are on the banks that the first four leave free. */
+INLINE int chunk_row(unsigned i) { return (int)(CHUNK == 8 ? i / (2 * CHUNKS) * 2 + i / 4 % 2 : i / CHUNKS); }
+INLINE int chunk_dim(unsigned i) { return (int)(CHUNK == 8 ? i % 4 + i / 8 % (CHUNKS / 4) * 4 : i % CHUNKS) * CHUNK; }
+
+INLINE int in_chunks(GLOBAL const storage *p, int64 stride, int dims)
+{
+    return (ADDRESS(p) | stride * (int64)sizeof(storage)) % 16 == 0 && dims % CHUNK == 0;
+}
+
+INLINE void chunk_load(float *x, GLOBAL const storage *from)
+{
+    unsigned words[4];
+    words_load(words, from);
+    UNROLL for (int i = 0; i < 4; i++)
+        if (CHUNK == 4) {
+            x[i] = bits_to_f32(words[i]);
+        } else {
+            x[2 * i] = widen((storage)(words[i] & 0xffffu));
+            x[2 * i + 1] = widen((storage)(words[i] >> 16));
+        }
+}
+
+INLINE void chunk_store(GLOBAL storage *to, const float *x)
+{
+    unsigned words[4];
+    UNROLL for (int i = 0; i < 4; i++)
+        words[i] = CHUNK == 4 ? f32_to_bits(x[i]) : (unsigned)narrow(x[2 * i]) | (unsigned)narrow(x[2 * i + 1]) << 16;
+    words_store(to, words);
+}
+
 /* Copies `rows` rows of `dims` elements, `stride` apart, into a tile of `height` rows; what lies beyond is 0. */
 INLINE void tile_load(LOCAL float *tile, int height, GLOBAL const storage *from, int64 stride, int rows, int dims)
 {
-    for (int i = THREAD; i < height * HEAD_DIM; i += THREADS) {
-        const int r = i / HEAD_DIM, d = i % HEAD_DIM;
-        tile[r * TILE_WIDTH + d] = r < rows && d < dims ? widen(from[r * stride + d]) : 0.0f;
+    if (in_chunks(from, stride, dims)) {
+        UNROLL_BY(4) for (unsigned i = (unsigned)THREAD; i < (unsigned)height * CHUNKS; i += THREADS) {
+            const int r = chunk_row(i), d = chunk_dim(i);
+            float x[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+            if (r < rows && d < dims) chunk_load(x, from + r * stride + d);
+            UNROLL for (int c = 0; c < CHUNK; c += 4) quad_store(tile + r * TILE_WIDTH + d + c, x + c);
+        }
+    } else {
+        for (int i = THREAD; i < height * HEAD_DIM; i += THREADS) {
+            const int r = i / HEAD_DIM, d = i % HEAD_DIM;
+            tile[r * TILE_WIDTH + d] = r < rows && d < dims ? widen(from[r * stride + d]) : 0.0f;
+        }
     }
 }
+
+/* The reverse, without what lies beyond. */
+INLINE void tile_store(GLOBAL storage *to, int64 stride, int rows, int dims, LOCAL const float *tile)
+{
+    if (in_chunks(to, stride, dims)) {
+        for (unsigned i = (unsigned)THREAD; i < BLOCK_Q * CHUNKS; i += THREADS) {
+            const int r = chunk_row(i), d = chunk_dim(i);
+            float x[8];
+            UNROLL for (int c = 0; c < CHUNK; c += 4) quad_load(x + c, tile + r * TILE_WIDTH + d + c);
+            if (r < rows && d < dims) chunk_store(to + r * stride + d, x);
+        }
+    } else {
+        for (int i = THREAD; i < rows * HEAD_DIM; i += THREADS) {
+            const int r = i / HEAD_DIM, d = i % HEAD_DIM;
+            if (d < dims) to[r * stride + d] = narrow(tile[r * TILE_WIDTH + d]);
+        }
+    }
+}
+
+/* ---- primitives ---- */
 
 /* Others may read it only after keys_stage. */
 INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
@@ -432,12 +524,15 @@ INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_for
     LOCAL const float *keys = fast_keys(t) + LANE * TILE_WIDTH;
     UNROLL for (int r = 0; r < ROWS; r++)
         UNROLL for (int c = 0; c < KEYS; c++) s->at[r][c] = 0.0f;
-    for (int d = 0; d < args->head_dim; d++) {
-        float right[KEYS];
-        UNROLL for (int c = 0; c < KEYS; c++) right[c] = keys[c * 16 * TILE_WIDTH + d];
+    /* beyond head_dim both are 0 */
+    for (int d = 0; d < args->head_dim; d += 4) {
+        float right[KEYS][4];
+        UNROLL for (int c = 0; c < KEYS; c++) quad_load(right[c], keys + c * 16 * TILE_WIDTH + d);
         UNROLL for (int r = 0; r < ROWS; r++) {
-            const float left = q->rows[r * TILE_WIDTH + d];
-            UNROLL for (int c = 0; c < KEYS; c++) s->at[r][c] = fma_f32(left, right[c], s->at[r][c]);
+            float left[4];
+            quad_load(left, q->rows + ROW(r) * TILE_WIDTH + d);
+            UNROLL for (int i = 0; i < 4; i++)
+                UNROLL for (int c = 0; c < KEYS; c++) s->at[r][c] = fma_f32(left[i], right[c][i], s->at[r][c]);
         }
     }
     UNROLL for (int r = 0; r < ROWS; r++)
@@ -447,7 +542,7 @@ INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_for
 INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const block *at, int key)
 {
     UNROLL for (int r = 0; r < ROWS; r++) {
-        const int visible = keys_visible(args, at, FIRST_ROW + r, key);
+        const int visible = keys_visible(args, at, FIRST_ROW + ROW(r), key);
         UNROLL for (int c = 0; c < KEYS; c++)
             if (c * 16 + LANE >= visible) s->at[r][c] = -F32_INFINITY;
     }
@@ -484,33 +579,44 @@ INLINE void scores_exponentiate(score_tile *s, row_state *rows, const tensors *t
         UNROLL for (int c = 0; c < KEYS; c++) {
             s->at[r][c] = weight(s->at[r][c], m);
             l = l + s->at[r][c];
-            p[r * SCORE_WIDTH + c * 16] = s->at[r][c];
+            p[ROW(r) * SCORE_WIDTH + c * 16] = s->at[r][c];
         }
         rows->l[r] = l;
     }
 }
 
-/* The keys that all rows see, then those that only later rows see: a hidden value is never touched. */
+INLINE void value_load(float *x, LOCAL const float *row)
+{
+    UNROLL for (int i = 0; i < DIMS; i += SPAN)
+        if (SPAN == 4)
+            quad_load(x + i, row + DIM(i));
+        else
+            pair_load(x + i, row + DIM(i));
+}
+
+/* The keys that all rows see, by fours, then what is left of them and those that only later rows see: a hidden value is never touched. */
 INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_forward_args *args, const tensors *t, const block *at,
                               int key)
 {
-    LOCAL const float *p = fast_scores(t) + FIRST_ROW * SCORE_WIDTH, *v = fast_keys(t) + LANE;
-    const int common = keys_visible(args, at, 0, key), seen = keys_visible(args, at, BLOCK_Q - 1, key);
-    int visible[ROWS];
-    UNROLL for (int r = 0; r < ROWS; r++) visible[r] = keys_visible(args, at, FIRST_ROW + r, key);
-    for (int j = 0; j < common; j++) {
-        float right[DIMS];
-        UNROLL for (int d = 0; d < DIMS; d++) right[d] = v[j * TILE_WIDTH + d * 16];
-        UNROLL for (int r = 0; r < ROWS; r++) {
-            const float left = p[r * SCORE_WIDTH + j];
-            UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = fma_f32(left, right[d], o->at[r][d]);
+    LOCAL const float *p = fast_scores(t) + FIRST_ROW * SCORE_WIDTH, *v = fast_keys(t);
+    const int common = keys_visible(args, at, 0, key) / 4 * 4, seen = keys_visible(args, at, BLOCK_Q - 1, key);
+    for (int j = 0; j < common; j += 4) {
+        float left[ROWS][4];
+        UNROLL for (int r = 0; r < ROWS; r++) quad_load(left[r], p + ROW(r) * SCORE_WIDTH + j);
+        UNROLL for (int i = 0; i < 4; i++) {
+            float right[DIMS];
+            value_load(right, v + (j + i) * TILE_WIDTH);
+            UNROLL for (int r = 0; r < ROWS; r++)
+                UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = fma_f32(left[r][i], right[d], o->at[r][d]);
         }
     }
-    for (int j = common; j < seen; j++)
+    for (int j = common; j < seen; j++) {
+        float right[DIMS];
+        value_load(right, v + j * TILE_WIDTH);
         UNROLL for (int r = 0; r < ROWS; r++)
-            if (j < visible[r])
-                UNROLL for (int d = 0; d < DIMS; d++)
-                    o->at[r][d] = fma_f32(p[r * SCORE_WIDTH + j], v[j * TILE_WIDTH + d * 16], o->at[r][d]);
+            if (j < keys_visible(args, at, FIRST_ROW + ROW(r), key))
+                UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = fma_f32(p[ROW(r) * SCORE_WIDTH + j], right[d], o->at[r][d]);
+    }
 }
 
 INLINE void rows_finish(row_state *rows, const tensors *t)
@@ -519,24 +625,30 @@ INLINE void rows_finish(row_state *rows, const tensors *t)
     LANES_SUM(rows->l, fast_scores(t));
 }
 
+/* By way of the place of Q. */
 INLINE void output_store(const output_tile *o, const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
 {
-    UNROLL for (int r = 0; r < ROWS; r++)
-        if (FIRST_ROW + r < at->rows) {
-            GLOBAL storage *to = t->o + row_address(args->o, at->batch, at->query + FIRST_ROW + r, at->head);
-            const float l = rows->l[r], inverse = reciprocal(l);
-            UNROLL for (int d = 0; d < DIMS; d++)
-                if (d * 16 + LANE < args->head_dim_v)
-                    to[d * 16 + LANE] = narrow(l == 0.0f ? 0.0f : quotient(o->at[r][d], l, inverse));
-        }
+    LOCAL float *out = t->fast + FIRST_ROW * TILE_WIDTH;
+    UNROLL for (int r = 0; r < ROWS; r++) {
+        const float l = rows->l[r], inverse = reciprocal(l);
+        float x[DIMS];
+        UNROLL for (int d = 0; d < DIMS; d++) x[d] = l == 0.0f ? 0.0f : quotient(o->at[r][d], l, inverse);
+        UNROLL for (int d = 0; d < DIMS; d += SPAN)
+            if (SPAN == 4)
+                quad_store(out + ROW(r) * TILE_WIDTH + DIM(d), x + d);
+            else
+                pair_store(out + ROW(r) * TILE_WIDTH + DIM(d), x + d);
+    }
+    BARRIER();
+    tile_store(t->o + row_address(args->o, at->batch, at->query, at->head), args->o.seq, at->rows, args->head_dim_v, t->fast);
 }
 
 INLINE void lse_store(const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
 {
     if (LANE == 0)
         UNROLL for (int r = 0; r < ROWS; r++)
-            if (FIRST_ROW + r < at->rows)
-                t->lse[lse_address(args, at, FIRST_ROW + r)] =
+            if (FIRST_ROW + ROW(r) < at->rows)
+                t->lse[lse_address(args, at, FIRST_ROW + ROW(r))] =
                     rows->l[r] == 0.0f ? -F32_INFINITY : log_scaled(rows->l[r], rows->m[r]);
 }
 

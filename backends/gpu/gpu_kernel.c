@@ -1,0 +1,280 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu.h"
+
+/* A row as this device runs it; where that cannot be, why. */
+struct gpu_kernel {
+    gpu_kernel *next;
+    const attune_kernel_row *row;
+    void *module, *forward, *pack;
+    char failure[640]; /* "" where it is loaded */
+};
+
+__attribute__((format(printf, 2, 3))) static void refuse(gpu_kernel *kernel, const char *format,
+                                                         ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(kernel->failure, sizeof kernel->failure, format, arguments);
+    va_end(arguments);
+}
+
+static void refuse_with_code(gpu_kernel *kernel, const gpu_vendor *vendor, int code,
+                             const char *call)
+{
+    char text[256];
+    gpu_code_text(vendor, code, text, sizeof text);
+    refuse(kernel, "kernel %s: %s returned %s", kernel->row->id, call, text);
+}
+
+/* ---- modules ---- */
+
+static const gpu_image *find_image(const gpu_device *device, const char *id)
+{
+    for (const gpu_image *image = device->vendor->images; image->id != NULL; image++)
+        if (strcmp(image->id, id) == 0 &&
+            (image->architecture[0] == '\0' ||
+             strcmp(image->architecture, device->caps.device_class) == 0))
+            return image;
+    return NULL;
+}
+
+/* The driver's code; GPU_FAULT_IMAGE where another image may do. */
+static int load_module(gpu_kernel *kernel, const gpu_device *device, const void *image)
+{
+    return device->vendor->driver->module_load(&kernel->module, image, 0, NULL, NULL);
+}
+
+static bool is_worth_another_try(const gpu_device *device, int code)
+{
+    return code != 0 && device->vendor->fault(code) == GPU_FAULT_IMAGE;
+}
+
+/* Machine code first: it asks nothing of the driver's own compiler. */
+static int load_code(gpu_kernel *kernel, const gpu_device *device, gpu_code *code)
+{
+    int result = -1;
+    if (code->image != NULL) {
+        result = load_module(kernel, device, code->image);
+        if (!is_worth_another_try(device, result) || code->portable == NULL) return result;
+        free(code->image);
+        code->image = NULL;
+    }
+    return load_module(kernel, device, code->portable);
+}
+
+/* A cached file that does not load costs a compilation, no more. */
+static void build_module(gpu_kernel *kernel, const gpu_device *device)
+{
+    char reason[512];
+    for (int use_cache = 1; use_cache >= 0; use_cache--) {
+        gpu_code code;
+        if (!gpu_compile(device, kernel->row, use_cache != 0, &code, reason)) {
+            refuse(kernel, "kernel %s cannot be compiled: %s", kernel->row->id, reason);
+            return;
+        }
+        const bool cached = code.cached;
+        const int result = load_code(kernel, device, &code);
+        if (result == 0 && !cached) gpu_code_keep(device, kernel->row, &code);
+        gpu_code_free(&code);
+        if (result == 0) return;
+        if (!cached || !is_worth_another_try(device, result)) {
+            refuse_with_code(kernel, device->vendor, result, "loading its code");
+            return;
+        }
+    }
+}
+
+static void load_or_build(gpu_kernel *kernel, const gpu_device *device)
+{
+    const gpu_image *const image = find_image(device, kernel->row->id);
+    const int code = image != NULL ? load_module(kernel, device, image->data) : 0;
+    if (image != NULL && code == 0) return;
+    if (image == NULL || is_worth_another_try(device, code))
+        build_module(kernel, device);
+    else
+        refuse_with_code(kernel, device->vendor, code, "loading its code");
+}
+
+/* ---- functions ---- */
+
+static int function_attribute(const gpu_vendor *vendor, void *function, int which)
+{
+    int value = 0;
+    return vendor->driver->function_attribute(&value, which, function) == 0 ? value : 0;
+}
+
+/* NULL after a refusal. */
+static void *find_function(gpu_kernel *kernel, const gpu_device *device, const char *name)
+{
+    const gpu_vendor *const vendor = device->vendor;
+    const attune_kernel_row *const row = kernel->row;
+    void *function = NULL;
+    int code = vendor->driver->module_function(&function, kernel->module, name);
+    if (code != 0) {
+        refuse_with_code(kernel, vendor, code, "looking for its function");
+        return NULL;
+    }
+    const int threads =
+        function_attribute(vendor, function, vendor->function_attributes.max_threads);
+    const size_t fixed =
+        (size_t)function_attribute(vendor, function, vendor->function_attributes.static_memory);
+    if (threads < row->threads) {
+        refuse(kernel, "kernel %s needs blocks of %d threads, and as built it runs in %d at most",
+               row->id, row->threads, threads);
+        return NULL;
+    }
+    if (fixed + row->fast_memory > device->caps.fast_memory) {
+        refuse(kernel,
+               "kernel %s needs %zu bytes of shared memory as built, and the device has %zu",
+               row->id, fixed + row->fast_memory, device->caps.fast_memory);
+        return NULL;
+    }
+    code = vendor->driver->function_set(function, vendor->function_attributes.dynamic_memory,
+                                        (int)row->fast_memory);
+    if (code == 0) return function;
+    refuse_with_code(kernel, vendor, code, "asking for its shared memory");
+    return NULL;
+}
+
+static void find_functions(gpu_kernel *kernel, const gpu_device *device)
+{
+    char pack_name[256];
+    snprintf(pack_name, sizeof pack_name, "%s_pack", kernel->row->id);
+    kernel->forward = find_function(kernel, device, kernel->row->id);
+    if (kernel->forward != NULL && kernel->row->panel != 0)
+        kernel->pack = find_function(kernel, device, pack_name);
+}
+
+/* ---- load ---- */
+
+/* With the mutex held and the context current. NULL when memory ran out. */
+static gpu_kernel *find_or_load(gpu_device *device, const attune_kernel_row *row)
+{
+    for (gpu_kernel *at = device->kernels; at != NULL; at = at->next)
+        if (at->row == row) return at;
+    gpu_kernel *const kernel = calloc(1, sizeof *kernel);
+    if (kernel == NULL) return NULL;
+    kernel->row = row;
+    load_or_build(kernel, device);
+    if (kernel->failure[0] == '\0') find_functions(kernel, device);
+    kernel->next = device->kernels;
+    device->kernels = kernel;
+    return kernel;
+}
+
+attune_status gpu_load(void *opened, const attune_kernel_row *row, void **loaded)
+{
+    gpu_device *const device = opened;
+    const attune_status status = gpu_enter(device);
+    if (status != ATTUNE_OK) return status;
+    pthread_mutex_lock(&device->mutex);
+    gpu_kernel *const kernel = find_or_load(device, row);
+    pthread_mutex_unlock(&device->mutex);
+    gpu_leave(device);
+    if (kernel == NULL) return attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory to load %s", row->id);
+    if (kernel->failure[0] != '\0') return attune_fail(ATTUNE_BUILD_FAILED, "%s", kernel->failure);
+    *loaded = kernel;
+    return ATTUNE_OK;
+}
+
+/* Other plans, and launches that still run, may use the same kernel: the device keeps it. */
+void gpu_unload(void *opened, void *loaded)
+{
+    (void)opened;
+    (void)loaded;
+}
+
+void gpu_kernels_free(gpu_device *device)
+{
+    while (device->kernels != NULL) {
+        gpu_kernel *const kernel = device->kernels;
+        device->kernels = kernel->next;
+        if (kernel->module != NULL) device->vendor->driver->module_unload(kernel->module);
+        free(kernel);
+    }
+}
+
+/* ---- launch ---- */
+
+/* Enqueues work-groups [0, groups), in as many launches as the device needs. The driver copies the parameters. */
+static int launch_grid(const gpu_device *device, void *function, const attune_kernel_row *row,
+                       const attune_launch *launch, int64_t groups, void *stream)
+{
+    attune_forward_args args = *launch->args;
+    attune_launch handles = *launch;
+    void *parameters[] = {&args,      &handles.q,   &handles.k,        &handles.v,
+                          &handles.o, &handles.lse, &handles.workspace};
+    int code = 0;
+    for (int64_t first = 0; first < groups && code == 0; first += device->caps.max_groups) {
+        const int64_t rest = groups - first;
+        const int64_t count = rest < device->caps.max_groups ? rest : device->caps.max_groups;
+        args.first_group = first;
+        code = device->vendor->driver->launch(function, (unsigned)count, 1, 1,
+                                              (unsigned)row->threads, 1, 1,
+                                              (unsigned)row->fast_memory, stream, parameters, NULL);
+    }
+    return code;
+}
+
+/* The context is current. */
+static int launch_both(const gpu_device *device, const gpu_kernel *kernel,
+                       const attune_launch *launch, void *stream)
+{
+    const attune_kernel_row *const row = kernel->row;
+    int code = 0;
+    if (launch->pack_groups > 0)
+        code = launch_grid(device, kernel->pack, row, launch, launch->pack_groups, stream);
+    if (code == 0) code = launch_grid(device, kernel->forward, row, launch, launch->groups, stream);
+    return code;
+}
+
+attune_status gpu_launch(void *opened, void *loaded, const attune_launch *launch,
+                         attune_stream stream)
+{
+    const gpu_device *const device = opened;
+    const gpu_kernel *const kernel = loaded;
+    const attune_status status = gpu_enter(device);
+    if (status != ATTUNE_OK) return status;
+    const int code = launch_both(device, kernel, launch, gpu_stream(device, stream));
+    gpu_leave(device);
+    return code == 0 ? ATTUNE_OK : gpu_fail(device->vendor, code, "its launch", kernel->row->id);
+}
+
+static int time_launch(const gpu_device *device, const gpu_kernel *kernel,
+                       const attune_launch *launch, void *stream, void *const events[2],
+                       float *milliseconds)
+{
+    const gpu_driver *const driver = device->vendor->driver;
+    int code = driver->event_record(events[0], stream);
+    if (code == 0) code = launch_both(device, kernel, launch, stream);
+    if (code == 0) code = driver->event_record(events[1], stream);
+    if (code == 0) code = driver->event_sync(events[1]);
+    if (code == 0) code = driver->event_elapsed(milliseconds, events[0], events[1]);
+    return code;
+}
+
+attune_status gpu_elapsed(void *opened, void *loaded, const attune_launch *launch,
+                          attune_stream stream, double *milliseconds)
+{
+    const gpu_device *const device = opened;
+    const gpu_kernel *const kernel = loaded;
+    const gpu_driver *const driver = device->vendor->driver;
+    void *events[2] = {NULL, NULL};
+    float measured = 0.0f;
+    const attune_status status = gpu_enter(device);
+    if (status != ATTUNE_OK) return status;
+    int code = driver->event_create(&events[0], 0);
+    if (code == 0) code = driver->event_create(&events[1], 0);
+    if (code == 0)
+        code = time_launch(device, kernel, launch, gpu_stream(device, stream), events, &measured);
+    for (int i = 0; i < 2; i++)
+        if (events[i] != NULL) driver->event_destroy(events[i]);
+    gpu_leave(device);
+    *milliseconds = (double)measured;
+    return code == 0 ? ATTUNE_OK
+                     : gpu_fail(device->vendor, code, "its timed launch", kernel->row->id);
+}

@@ -38,8 +38,8 @@ CONTESTANTS = {
     "bf16": ("flash", "cudnn", "efficient"),
     "f32": ("efficient", "math"),
 }
-# Wrong wiring shows as differences near 1; PyTorch's back ends differ from each other by less than these.
-SANE = {"f16": 1e-2, "bf16": 5e-2, "f32": 1e-3}
+# Only against wrong wiring, which shows as differences near 1: a few units in the last place of the largest outputs, and room for TF32.
+SANE = {"f16": 2e-2, "bf16": 1e-1, "f32": 1e-2}
 ROW_SECONDS, MIN_ROUNDS, MAX_ROUNDS, WARM_UPS = 0.4, 5, 50, 2
 
 

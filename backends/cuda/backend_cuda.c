@@ -67,6 +67,7 @@ static gpu_fault fault_of(int code)
     case 222: /* UNSUPPORTED_PTX_VERSION */
     case 223: /* JIT_COMPILATION_DISABLED */
     case 300: /* INVALID_SOURCE */
+    case 500: /* NOT_FOUND: it has no such function */
         return GPU_FAULT_IMAGE;
     default:
         return GPU_FAULT_OTHER;

@@ -129,8 +129,11 @@ typedef struct gpu_vendor {
 /* Opens the driver, once for all threads; false with a one-sentence reason. */
 bool gpu_driver_open(const gpu_vendor *vendor, char reason[256]);
 
-/* Opens the run-time compiler; false with a reason. */
+/* Opens the run-time compiler; false with a clause that says why it cannot. */
 bool gpu_compiler_open(const gpu_vendor *vendor, char reason[256]);
+
+/* What a driver's code other than 0 means to the caller. */
+attune_status gpu_status(const gpu_vendor *vendor, int code);
 
 /* Records "WHAT: CALL returned NAME (meaning)" and returns the status that the code means. */
 attune_status gpu_fail(const gpu_vendor *vendor, int code, const char *call, const char *what);
@@ -181,8 +184,8 @@ attune_status gpu_launch(void *device, void *kernel, const attune_launch *launch
                          attune_stream stream);
 attune_status gpu_elapsed(void *device, void *kernel, const attune_launch *launch,
                           attune_stream stream, double *milliseconds);
-/* Unloads all of the device's modules; its context is current. */
-void gpu_kernels_free(gpu_device *device);
+/* Unloads all of the device's modules, or, where its context cannot be made current any more, forgets them. */
+void gpu_kernels_free(gpu_device *device, bool context_is_current);
 
 /* ---- compiling at run time (gpu_compile.c) ---- */
 

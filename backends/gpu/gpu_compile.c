@@ -29,8 +29,8 @@ static bool prepare(compilation *c, const gpu_device *device, const attune_kerne
         return false;
     }
     if (!gpu_compiler_open(vendor, why)) {
-        snprintf(reason, 512, "%s is not compiled into this library, and there is %s", row->id,
-                 why);
+        snprintf(reason, 512, "this library holds no code of it for %s, and %s",
+                 device->caps.device_class, why);
         return false;
     }
     c->compiler->version(&major, &minor);

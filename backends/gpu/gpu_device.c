@@ -39,7 +39,8 @@ static int attribute(const gpu_vendor *vendor, int which, int device)
     return vendor->driver->device_attribute(&value, which, device) == 0 ? value : 0;
 }
 
-void gpu_caps(const gpu_vendor *vendor, int index, attune_device_caps *caps)
+/* Gives the driver's own number of the device too. */
+static void find_device(const gpu_vendor *vendor, int index, attune_device_caps *caps, int *device)
 {
     const gpu_driver *const driver = vendor->driver;
     attune_device_info *const info = &caps->info;
@@ -47,21 +48,26 @@ void gpu_caps(const gpu_vendor *vendor, int index, attune_device_caps *caps)
     snprintf(info->id, sizeof info->id, "%s:%d", vendor->backend, index);
     snprintf(info->backend, sizeof info->backend, "%s", vendor->backend);
     snprintf(info->platform, sizeof info->platform, "%s", vendor->platform);
-    int device = 0;
-    const int code = driver->device_get(&device, index);
+    const int code = driver->device_get(device, index);
     if (code != 0) {
         gpu_code_text(vendor, code, info->reason, sizeof info->reason);
         return;
     }
     size_t memory = 0;
-    driver->device_memory(&memory, device);
-    driver->device_name(info->name, sizeof info->name, device);
+    driver->device_memory(&memory, *device);
+    driver->device_name(info->name, sizeof info->name, *device);
     info->global_memory = (int64_t)memory;
-    info->compute_units = attribute(vendor, vendor->attributes.multiprocessors, device);
-    info->fast_memory = attribute(vendor, vendor->attributes.fast_memory, device);
-    caps->max_threads = attribute(vendor, vendor->attributes.max_threads, device);
+    info->compute_units = attribute(vendor, vendor->attributes.multiprocessors, *device);
+    info->fast_memory = attribute(vendor, vendor->attributes.fast_memory, *device);
+    caps->max_threads = attribute(vendor, vendor->attributes.max_threads, *device);
     caps->fast_memory = (size_t)info->fast_memory;
-    vendor->describe(device, driver_version(vendor), caps);
+    vendor->describe(*device, driver_version(vendor), caps);
+}
+
+void gpu_caps(const gpu_vendor *vendor, int index, attune_device_caps *caps)
+{
+    int device;
+    find_device(vendor, index, caps, &device);
 }
 
 /* ---- opening ---- */
@@ -107,12 +113,12 @@ attune_status gpu_open(const gpu_vendor *vendor, int index, const attune_context
                            vendor->backend);
     device->vendor = vendor;
     device->stream = options->native_queue;
-    gpu_caps(vendor, index, &device->caps);
+    find_device(vendor, index, &device->caps, &device->device);
     pthread_mutex_init(&device->mutex, NULL);
-    const int code = vendor->driver->device_get(&device->device, index);
-    attune_status status = ATTUNE_OK;
-    if (code != 0)
-        status = gpu_fail(vendor, code, "the query of the device", device->caps.info.id);
+    attune_status status;
+    if (device->caps.info.reason[0] != '\0')
+        status = attune_fail(ATTUNE_NO_DEVICE, "%s cannot be opened: %s", device->caps.info.id,
+                             device->caps.info.reason);
     else if (options->native_context != NULL)
         status = use_context(device, options->native_context);
     else
@@ -132,11 +138,10 @@ void gpu_close(void *opened)
     gpu_device *const device = opened;
     if (device == NULL) return;
     const gpu_driver *const driver = device->vendor->driver;
-    if (driver->context_push(device->context) == 0) {
-        driver->context_sync();
-        gpu_kernels_free(device);
-        gpu_leave(device);
-    }
+    const bool entered = driver->context_push(device->context) == 0;
+    if (entered) driver->context_sync();
+    gpu_kernels_free(device, entered);
+    if (entered) gpu_leave(device);
     if (device->owns_context) driver->context_release(device->device);
     pthread_mutex_destroy(&device->mutex);
     free(device);

@@ -33,17 +33,17 @@ bool gpu_driver_open(const gpu_vendor *vendor, char reason[256])
                         reason);
 }
 
+/* The first library that has all functions. */
 static bool compiler_open(const gpu_vendor *vendor, char reason[256])
 {
+    snprintf(reason, 256, "there is no run-time compiler (%s)", vendor->compiler_libraries[0]);
     for (const char *const *name = vendor->compiler_libraries; *name != NULL; name++) {
         void *const library = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
         if (library == NULL) continue;
         if (find_symbols(library, *name, vendor->compiler_symbols, vendor->compiler, reason))
             return true;
         dlclose(library);
-        return false;
     }
-    snprintf(reason, 256, "no run-time compiler (%s)", vendor->compiler_libraries[0]);
     return false;
 }
 
@@ -67,7 +67,7 @@ void gpu_code_text(const gpu_vendor *vendor, int code, char *text, size_t size)
     snprintf(text, size, "%s (%d%s%s)", name, code, meaning[0] != '\0' ? ", " : "", meaning);
 }
 
-attune_status gpu_fail(const gpu_vendor *vendor, int code, const char *call, const char *what)
+attune_status gpu_status(const gpu_vendor *vendor, int code)
 {
     static const attune_status statuses[] = {
         [GPU_FAULT_OTHER] = ATTUNE_DEVICE_ERROR,
@@ -75,7 +75,12 @@ attune_status gpu_fail(const gpu_vendor *vendor, int code, const char *call, con
         [GPU_FAULT_HANDLE] = ATTUNE_INVALID_ARGUMENT,
         [GPU_FAULT_IMAGE] = ATTUNE_BUILD_FAILED,
     };
+    return statuses[vendor->fault(code)];
+}
+
+attune_status gpu_fail(const gpu_vendor *vendor, int code, const char *call, const char *what)
+{
     char text[256];
     gpu_code_text(vendor, code, text, sizeof text);
-    return attune_fail(statuses[vendor->fault(code)], "%s: %s returned %s", what, call, text);
+    return attune_fail(gpu_status(vendor, code), "%s: %s returned %s", what, call, text);
 }

@@ -5,29 +5,31 @@
 
 #include "gpu.h"
 
-/* A row as this device runs it; where that cannot be, why. */
+/* A row as this device runs it; where it cannot be built, why. */
 struct gpu_kernel {
     gpu_kernel *next;
     const attune_kernel_row *row;
     void *module, *forward, *pack;
-    char failure[640]; /* "" where it is loaded */
+    attune_status status;
+    char failure[640]; /* where the status is not OK */
 };
 
-__attribute__((format(printf, 2, 3))) static void refuse(gpu_kernel *kernel, const char *format,
-                                                         ...)
+__attribute__((format(printf, 3, 4))) static void refuse(gpu_kernel *kernel, attune_status status,
+                                                         const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(kernel->failure, sizeof kernel->failure, format, arguments);
     va_end(arguments);
+    kernel->status = status;
 }
 
-static void refuse_with_code(gpu_kernel *kernel, const gpu_vendor *vendor, int code,
-                             const char *call)
+static void refuse_with_code(gpu_kernel *kernel, const gpu_vendor *vendor, attune_status status,
+                             int code, const char *call)
 {
     char text[256];
     gpu_code_text(vendor, code, text, sizeof text);
-    refuse(kernel, "kernel %s: %s returned %s", kernel->row->id, call, text);
+    refuse(kernel, status, "kernel %s: %s returned %s", kernel->row->id, call, text);
 }
 
 /* ---- modules ---- */
@@ -42,10 +44,29 @@ static const gpu_image *find_image(const gpu_device *device, const char *id)
     return NULL;
 }
 
-/* The driver's code; GPU_FAULT_IMAGE where another image may do. */
+static void unload(gpu_kernel *kernel, const gpu_device *device)
+{
+    if (kernel->module != NULL) device->vendor->driver->module_unload(kernel->module);
+    kernel->module = NULL;
+}
+
+/* The driver's code; GPU_FAULT_IMAGE where another image may do. Drivers that load lazily look at an image's code when a function
+ * of it is asked for, so that both belong together. */
 static int load_module(gpu_kernel *kernel, const gpu_device *device, const void *image)
 {
-    return device->vendor->driver->module_load(&kernel->module, image, 0, NULL, NULL);
+    const gpu_driver *const driver = device->vendor->driver;
+    const attune_kernel_row *const row = kernel->row;
+    char pack_name[256];
+    snprintf(pack_name, sizeof pack_name, "%s_pack", row->id);
+    void *module = NULL;
+    int code = driver->module_load(&module, image, 0, NULL, NULL);
+    if (code != 0) return code;
+    kernel->module = module;
+    code = driver->module_function(&kernel->forward, module, row->id);
+    if (code == 0 && row->panel != 0)
+        code = driver->module_function(&kernel->pack, module, pack_name);
+    if (code != 0) unload(kernel, device);
+    return code;
 }
 
 static bool is_worth_another_try(const gpu_device *device, int code)
@@ -73,7 +94,8 @@ static void build_module(gpu_kernel *kernel, const gpu_device *device)
     for (int use_cache = 1; use_cache >= 0; use_cache--) {
         gpu_code code;
         if (!gpu_compile(device, kernel->row, use_cache != 0, &code, reason)) {
-            refuse(kernel, "kernel %s cannot be compiled: %s", kernel->row->id, reason);
+            refuse(kernel, ATTUNE_BUILD_FAILED, "kernel %s cannot be compiled: %s", kernel->row->id,
+                   reason);
             return;
         }
         const bool cached = code.cached;
@@ -82,7 +104,8 @@ static void build_module(gpu_kernel *kernel, const gpu_device *device)
         gpu_code_free(&code);
         if (result == 0) return;
         if (!cached || !is_worth_another_try(device, result)) {
-            refuse_with_code(kernel, device->vendor, result, "loading its code");
+            refuse_with_code(kernel, device->vendor, gpu_status(device->vendor, result), result,
+                             "loading its code");
             return;
         }
     }
@@ -96,89 +119,105 @@ static void load_or_build(gpu_kernel *kernel, const gpu_device *device)
     if (image == NULL || is_worth_another_try(device, code))
         build_module(kernel, device);
     else
-        refuse_with_code(kernel, device->vendor, code, "loading its code");
+        refuse_with_code(kernel, device->vendor, gpu_status(device->vendor, code), code,
+                         "loading its code");
 }
 
 /* ---- functions ---- */
 
-static int function_attribute(const gpu_vendor *vendor, void *function, int which)
-{
-    int value = 0;
-    return vendor->driver->function_attribute(&value, which, function) == 0 ? value : 0;
-}
-
-/* NULL after a refusal. */
-static void *find_function(gpu_kernel *kernel, const gpu_device *device, const char *name)
+/* Whether the device can run a function as it was built; where not, the kernel is refused. */
+static bool fits(gpu_kernel *kernel, const gpu_device *device, void *function)
 {
     const gpu_vendor *const vendor = device->vendor;
     const attune_kernel_row *const row = kernel->row;
-    void *function = NULL;
-    int code = vendor->driver->module_function(&function, kernel->module, name);
+    int threads = 0, fixed = 0;
+    int code = vendor->driver->function_attribute(&threads, vendor->function_attributes.max_threads,
+                                                  function);
+    if (code == 0)
+        code = vendor->driver->function_attribute(&fixed, vendor->function_attributes.static_memory,
+                                                  function);
     if (code != 0) {
-        refuse_with_code(kernel, vendor, code, "looking for its function");
-        return NULL;
+        refuse_with_code(kernel, vendor, gpu_status(vendor, code), code, "asking what it needs");
+        return false;
     }
-    const int threads =
-        function_attribute(vendor, function, vendor->function_attributes.max_threads);
-    const size_t fixed =
-        (size_t)function_attribute(vendor, function, vendor->function_attributes.static_memory);
     if (threads < row->threads) {
-        refuse(kernel, "kernel %s needs blocks of %d threads, and as built it runs in %d at most",
-               row->id, row->threads, threads);
-        return NULL;
+        refuse(kernel, ATTUNE_BUILD_FAILED,
+               "kernel %s needs blocks of %d threads, and as built it runs in %d at most", row->id,
+               row->threads, threads);
+        return false;
     }
-    if (fixed + row->fast_memory > device->caps.fast_memory) {
-        refuse(kernel,
+    if ((size_t)fixed + row->fast_memory > device->caps.fast_memory) {
+        refuse(kernel, ATTUNE_BUILD_FAILED,
                "kernel %s needs %zu bytes of shared memory as built, and the device has %zu",
-               row->id, fixed + row->fast_memory, device->caps.fast_memory);
-        return NULL;
+               row->id, (size_t)fixed + row->fast_memory, device->caps.fast_memory);
+        return false;
     }
     code = vendor->driver->function_set(function, vendor->function_attributes.dynamic_memory,
                                         (int)row->fast_memory);
-    if (code == 0) return function;
-    refuse_with_code(kernel, vendor, code, "asking for its shared memory");
-    return NULL;
-}
-
-static void find_functions(gpu_kernel *kernel, const gpu_device *device)
-{
-    char pack_name[256];
-    snprintf(pack_name, sizeof pack_name, "%s_pack", kernel->row->id);
-    kernel->forward = find_function(kernel, device, kernel->row->id);
-    if (kernel->forward != NULL && kernel->row->panel != 0)
-        kernel->pack = find_function(kernel, device, pack_name);
+    if (code == 0) return true;
+    refuse_with_code(kernel, vendor, ATTUNE_BUILD_FAILED, code, "asking for its shared memory");
+    return false;
 }
 
 /* ---- load ---- */
 
-/* With the mutex held and the context current. NULL when memory ran out. */
-static gpu_kernel *find_or_load(gpu_device *device, const attune_kernel_row *row)
+static void free_kernel(gpu_kernel *kernel, const gpu_device *device)
 {
-    for (gpu_kernel *at = device->kernels; at != NULL; at = at->next)
-        if (at->row == row) return at;
+    unload(kernel, device);
+    free(kernel);
+}
+
+static gpu_kernel *find_kernel(const gpu_device *device, const attune_kernel_row *row)
+{
+    gpu_kernel *kernel = device->kernels;
+    while (kernel != NULL && kernel->row != row) kernel = kernel->next;
+    return kernel;
+}
+
+/* Loaded or refused; NULL when memory ran out. */
+static gpu_kernel *make_kernel(const gpu_device *device, const attune_kernel_row *row)
+{
     gpu_kernel *const kernel = calloc(1, sizeof *kernel);
     if (kernel == NULL) return NULL;
     kernel->row = row;
     load_or_build(kernel, device);
-    if (kernel->failure[0] == '\0') find_functions(kernel, device);
-    kernel->next = device->kernels;
-    device->kernels = kernel;
+    if (kernel->status == ATTUNE_OK && fits(kernel, device, kernel->forward) &&
+        kernel->pack != NULL)
+        fits(kernel, device, kernel->pack);
     return kernel;
+}
+
+/* With the mutex held and the context current. A row that cannot be built stays refused; what ails the device may pass. */
+static attune_status find_or_load(gpu_device *device, const attune_kernel_row *row, void **loaded)
+{
+    gpu_kernel *kernel = find_kernel(device, row);
+    const bool is_new = kernel == NULL;
+    if (is_new) kernel = make_kernel(device, row);
+    if (kernel == NULL) return attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory to load %s", row->id);
+    const attune_status status = kernel->status;
+    if (status == ATTUNE_OK)
+        *loaded = kernel;
+    else
+        attune_fail(status, "%s", kernel->failure);
+    if (is_new && (status == ATTUNE_OK || status == ATTUNE_BUILD_FAILED)) {
+        kernel->next = device->kernels;
+        device->kernels = kernel;
+    } else if (is_new) {
+        free_kernel(kernel, device);
+    }
+    return status;
 }
 
 attune_status gpu_load(void *opened, const attune_kernel_row *row, void **loaded)
 {
     gpu_device *const device = opened;
-    const attune_status status = gpu_enter(device);
+    attune_status status = gpu_enter(device);
     if (status != ATTUNE_OK) return status;
     pthread_mutex_lock(&device->mutex);
-    gpu_kernel *const kernel = find_or_load(device, row);
+    status = find_or_load(device, row, loaded);
     pthread_mutex_unlock(&device->mutex);
     gpu_leave(device);
-    if (kernel == NULL) return attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory to load %s", row->id);
-    if (kernel->failure[0] != '\0') return attune_fail(ATTUNE_BUILD_FAILED, "%s", kernel->failure);
-    *loaded = kernel;
-    return ATTUNE_OK;
+    return status;
 }
 
 /* Other plans, and launches that still run, may use the same kernel: the device keeps it. */
@@ -188,13 +227,13 @@ void gpu_unload(void *opened, void *loaded)
     (void)loaded;
 }
 
-void gpu_kernels_free(gpu_device *device)
+void gpu_kernels_free(gpu_device *device, bool context_is_current)
 {
     while (device->kernels != NULL) {
         gpu_kernel *const kernel = device->kernels;
         device->kernels = kernel->next;
-        if (kernel->module != NULL) device->vendor->driver->module_unload(kernel->module);
-        free(kernel);
+        if (!context_is_current) kernel->module = NULL; /* ended with its context */
+        free_kernel(kernel, device);
     }
 }
 

@@ -1,0 +1,60 @@
+/* A machine whose cuda cannot be used: the list has one entry that says why, and cpu works. The argument is what the reason must hold. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "attune/attune.h"
+#include "attune/device.h"
+
+static const char *expected;
+
+static void the_list_says_why(void **state)
+{
+    (void)state;
+    int entries = 0;
+    for (int i = 0; i < attune_device_count(); i++) {
+        attune_device_info info;
+        assert_int_equal(attune_device_get(i, &info), ATTUNE_OK);
+        if (strcmp(info.backend, "cuda") != 0) continue;
+        entries++;
+        print_message("%s: %s\n", info.id, info.reason);
+        assert_non_null(strstr(info.reason, expected));
+        assert_null(strchr(info.reason, '\n'));
+    }
+    assert_int_equal(entries, 1);
+}
+
+static void opening_says_why(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"cuda", "cuda:0", "cuda:fake"};
+    for (int i = 0; i < 3; i++) {
+        attune_context *context = NULL;
+        assert_int_equal(attune_context_open(names[i], NULL, &context), ATTUNE_NO_DEVICE);
+        assert_null(context);
+        assert_non_null(strstr(attune_error_detail(), expected));
+    }
+}
+
+static void the_cpu_is_there(void **state)
+{
+    (void)state;
+    attune_context *context = NULL;
+    assert_int_equal(attune_context_open("cpu", NULL, &context), ATTUNE_OK);
+    attune_context_close(context);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_list_says_why),
+        cmocka_unit_test(opening_says_why),
+        cmocka_unit_test(the_cpu_is_there),
+    };
+    expected = argc > 1 ? argv[1] : "";
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

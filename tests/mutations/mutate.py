@@ -19,7 +19,11 @@ import tempfile
 import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+STANDIN = [ROOT / "tests" / "standin" / "with_cuda.sh", ROOT / "build" / "standin" / "cuda"]
 PLAIN = "op=forward,b=1,hq=2,hkv=1,sq=37,sk=301,d=64,dtype=f32,lse=1"
+ALIGNED = (
+    "op=forward,b=1,hq=2,hkv=1,sq=37,sk=305,d=64,dtype=f32,lse=1"  # Q to 16 bytes, by the suite
+)
 CAUSAL = "op=forward,b=1,hq=2,hkv=2,sq=45,sk=61,d=64,dtype=f32,lse=1,mask=causal"
 
 
@@ -31,6 +35,8 @@ class Check(typing.NamedTuple):
     fill: str = "normal"
     dtype: str = "f32"
     kernel: str = ""
+    target: str = "c"
+    mode: str = ""  # of tests/standin/with_cuda.sh, for target cuda
 
     def dtypes(self):
         """Those whose kernels it runs."""
@@ -42,7 +48,10 @@ class Check(typing.NamedTuple):
             return [str(build / "tests" / "suite" / self.program), device]
         arguments = ["--devices", device, "--problem", self.problem, "--fill", self.fill]
         arguments += ["--dtype", self.dtype] + (["--kernel", self.kernel] if self.kernel else [])
-        return [str(build / "tests" / "suite" / self.program), *arguments]
+        command = [str(build / "tests" / "suite" / self.program), *arguments]
+        if self.target != "cuda":
+            return command
+        return [*STANDIN, self.mode, *command]
 
 
 class Mutation(typing.NamedTuple):
@@ -56,7 +65,13 @@ class Mutation(typing.NamedTuple):
 
 
 VECTOR, SIMT = "engine/vector.j2", "engine/simt.j2"
-SIMT_CHECK = {"kernel": "forward_*_d64_simt_q16k16t64"}
+SIMT_CHECK = {"kernel": "forward_*_d64_simt_q16k16t64", "target": "opencl"}
+
+
+def on_cuda(mode, problem=PLAIN, fill="normal", dtype="f32"):
+    """A check on the stand-in driver, with several warps and tiles."""
+    return Check("suite", problem, fill, dtype, "forward_*_d64_simt_q32k32t128", "cuda", mode)
+
 
 MUTATIONS = [
     Mutation(
@@ -247,7 +262,7 @@ MUTATIONS = [
     Mutation(
         "simt: hidden values are multiplied by 0",
         SIMT,
-        "if (j < visible[r])",
+        "if (j < keys_visible(args, at, FIRST_ROW + ROW(r), key))",
         "if (j < seen)",
         Check("suite", CAUSAL, "poison", **SIMT_CHECK),
     ),
@@ -257,6 +272,69 @@ MUTATIONS = [
         "LOCAL const float *keys = fast_keys(t) + LANE * TILE_WIDTH;",
         "LOCAL const float *keys = fast_keys(t) + (LANE ^ 1) * TILE_WIDTH;",
         Check("suite", PLAIN, "needle", **SIMT_CHECK),
+    ),
+    Mutation(
+        "simt: keys are staged before the last values have been read",
+        SIMT,
+        "BARRIER(); /* the previous tile's values and probabilities have been read */",
+        "",
+        on_cuda("race"),
+    ),
+    Mutation(
+        "simt: scores do not wait for the keys",
+        SIMT,
+        "args->seqlen_k - key,\n              args->head_dim);\n    BARRIER();",
+        "args->seqlen_k - key,\n              args->head_dim);",
+        on_cuda("race"),
+    ),
+    Mutation(
+        "simt: values are staged before the keys have been read",
+        SIMT,
+        "BARRIER(); /* the keys have been read */",
+        "",
+        on_cuda("race"),
+    ),
+    Mutation(
+        "simt: output does not wait for the values",
+        SIMT,
+        "args->seqlen_k - key,\n              args->head_dim_v);\n    BARRIER();",
+        "args->seqlen_k - key,\n              args->head_dim_v);",
+        on_cuda("seed-1"),
+    ),
+    Mutation(
+        "simt: output is stored before all of it is there",
+        SIMT,
+        "    BARRIER();\n    tile_store(",
+        "    tile_store(",
+        on_cuda("race"),
+    ),
+    Mutation(
+        "simt: chunks of two rows are swapped in a tile of 16-bit types",
+        SIMT,
+        "quad_store(tile + r * TILE_WIDTH + d + c, x + c);",
+        "quad_store(tile + (CHUNK == 8 ? r ^ 1 : r) * TILE_WIDTH + d + c, x + c);",
+        on_cuda("plain", ALIGNED, "needle", "f16"),
+    ),
+    Mutation(
+        "simt: a side stores its rows where the other's belong",
+        SIMT,
+        "quad_store(out + ROW(r) * TILE_WIDTH + DIM(d), x + d);",
+        "quad_store(out + (ROW(r) ^ 1) * TILE_WIDTH + DIM(d), x + d);",
+        on_cuda("plain", fill="needle"),
+    ),
+    Mutation(
+        "cuda: the max leaves out half of the lanes",
+        "dialect/cuda.j2",
+        "for (int mask = 16; mask > 1; mask /= 2)",
+        "for (int mask = 8; mask > 1; mask /= 2)",
+        on_cuda("plain"),
+    ),
+    Mutation(
+        "cuda: groups of later launches start from 0 again",
+        "dialect/cuda.j2",
+        "args.first_group + (int64)blockIdx.x",
+        "(int64)(blockIdx.x / 2)",
+        on_cuda("plain"),
     ),
 ]
 # A fold that only some kernels do otherwise: those with tiles of 64 keys.
@@ -297,7 +375,8 @@ class Workshop:
         backends = out / "backends"
         (backends / "cpu").mkdir(parents=True)
         shutil.copy(ROOT / "backends" / "kernel_abi.h", backends)
-        shutil.copytree(ROOT / "backends" / "opencl", backends / "opencl")
+        for folder in ("opencl", "cuda"):
+            shutil.copytree(ROOT / "backends" / folder, backends / folder)
         header, *rows = (ROOT / "backends" / "cpu" / "tuned.tsv").read_text("utf-8").splitlines()
         rows = [row for row in rows if row.startswith(f"{self.device_class}\t")]
         rows = [row for row in rows if any(f"_{dtype}_d64_" in row for dtype in dtypes)]
@@ -322,20 +401,26 @@ class Workshop:
             if "THIS_KERNEL_FOLDS_OTHERWISE" in mutation.new:
                 text = mutated(text, *FOLD, mutation.name)
             path.write_text(text, "utf-8")
-        is_simt = bool(mutation) and mutation.check.kernel != ""
-        target = "opencl" if is_simt else "c"
+        target = mutation.check.target if mutation else "c"
         objects = [
             str(path)
             for path in self.objects.rglob("*.o")
             if f"generated/{target}/" not in path.as_posix()
         ]
         flags = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-w"]
-        flags += [f"-I{ROOT / 'backends'}", f"-I{ROOT / 'include'}"]
+        flags += [f"-I{ROOT / folder}" for folder in ("backends", "backends/gpu", "include")]
         dtypes = mutation.check.dtypes() if mutation else ["f32"]
         for file, *extra in self.render(target, templates, out, dtypes):
             if file.endswith(".c"):
                 subprocess.run(["cc", *flags, *extra, "-c", file, "-o", f"{file}.o"], check=True)
                 objects.append(f"{file}.o")
+        if target == "cuda":  # all kernels are compiled at run time
+            images = out / "images.c"
+            images.write_text(
+                '#include "gpu.h"\nconst gpu_image attune_images_cuda[] = {{NULL}};\n'
+            )
+            subprocess.run(["cc", *flags, "-c", images, "-o", f"{images}.o"], check=True)
+            objects.append(f"{images}.o")
         link = ["cc", "-shared", "-Wl,-soname,libattune.so.0", "-o", str(out / "libattune.so.0")]
         subprocess.run([*link, *objects, "-fopenmp", "-lpthread", "-ldl", "-lm"], check=True)
         return out
@@ -343,7 +428,7 @@ class Workshop:
     def run(self, library, check):
         """Runs a check with that library: its exit status and last line."""
         environment = dict(os.environ, LD_LIBRARY_PATH=str(library), OMP_WAIT_POLICY="passive")
-        device = self.opencl if check.kernel else "cpu"
+        device = {"c": "cpu", "opencl": self.opencl, "cuda": "cuda:0"}[check.target]
         command = check.command(self.build, device)
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         lines = (done.stdout + done.stderr).strip().splitlines()
@@ -368,10 +453,14 @@ def main():
         workshop = Workshop(build, pathlib.Path(folder))
         if workshop.opencl is None:
             print("SKIPPED: the simt mutations, for there is no OpenCL device")
-            chosen = [m for m in chosen if not m.check.kernel]
+            chosen = [m for m in chosen if m.check.target != "opencl"]
+        standin = subprocess.run([*STANDIN, "plain", "true"], capture_output=True, text=True)
+        if standin.returncode != 0:
+            print(f"SKIPPED: the cuda mutations: {standin.stdout.strip()}")
+            chosen = [m for m in chosen if m.check.target != "cuda"]
         right = workshop.library(None)
         for check in sorted({m.check for m in chosen}):
-            library = right if check.dtypes() == ["f32"] else build
+            library = right if check.target == "c" and check.dtypes() == ["f32"] else build
             status, line = workshop.run(library, check)
             if status != 0:
                 print(f"WRONG   the right kernels fail {check}: exit {status}: {line}")

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -139,6 +140,14 @@ void *attune_cache_read(const char *const key[], size_t *bytes)
 
 /* ---- writing ---- */
 
+/* A process that writes beyond its limit of file sizes is ended by a signal. */
+static bool is_within_limit(size_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           bytes <= limit.rlim_cur;
+}
+
 static bool write_file(FILE *file, const char *const key[], const void *data, size_t bytes)
 {
     header h = {.key_size = key_size(key), .data_size = bytes, .checksum = hash(0, data, bytes)};
@@ -151,7 +160,8 @@ static bool write_file(FILE *file, const char *const key[], const void *data, si
 void attune_cache_write(const char *const key[], const void *data, size_t bytes)
 {
     char folder[PATH_SIZE], path[PATH_SIZE + 64], draft[PATH_SIZE + 64];
-    if (bytes == 0 || !file_path(key, folder, path) || !make_folder(folder)) return;
+    if (bytes == 0 || !is_within_limit(sizeof(header) + key_size(key) + bytes)) return;
+    if (!file_path(key, folder, path) || !make_folder(folder)) return;
     snprintf(draft, sizeof draft, "%s/draft-XXXXXX", folder);
     const int descriptor = mkstemp(draft);
     FILE *const file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");

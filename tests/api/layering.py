@@ -11,7 +11,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # Headers of the C standard, POSIX and the compiler; everything else in angle brackets is somebody's SDK.
 SYSTEM = re.compile(
-    r"""(arm_neon|assert|cpuid|ctype|dlfcn|errno|fcntl|float|fnmatch|getopt|immintrin|inttypes|limits|locale|math|omp|pthread
+    r"""(arm_neon|assert|cpuid|ctype|dirent|dlfcn|errno|fcntl|float|fnmatch|getopt|immintrin|inttypes|limits|locale|math|omp|pthread
     |sched|setjmp|signal|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|sys/mman|sys/resource
     |sys/stat|sys/types|sys/utsname|sys/wait|time|unistd)\.h""",
     re.VERBOSE,

@@ -10,6 +10,22 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* The backend's own declarations, so that its signatures are the ones tested here. */
+#define PROTOTYPE(name, member) EXPORT extern __typeof__(*((gpu_compiler *)0)->member) name;
+PROTOTYPE(nvrtcVersion, version)
+PROTOTYPE(nvrtcCreateProgram, create)
+PROTOTYPE(nvrtcCompileProgram, compile)
+PROTOTYPE(nvrtcDestroyProgram, destroy)
+PROTOTYPE(nvrtcGetProgramLogSize, log_size)
+PROTOTYPE(nvrtcGetProgramLog, log)
+PROTOTYPE(nvrtcGetCUBINSize, code_size)
+PROTOTYPE(nvrtcGetCUBIN, code)
+PROTOTYPE(nvrtcGetPTXSize, portable_size)
+PROTOTYPE(nvrtcGetPTX, portable)
+PROTOTYPE(nvrtcGetErrorString, error_text)
+PROTOTYPE(nvrtcGetNumSupportedArchs, architecture_count)
+PROTOTYPE(nvrtcGetSupportedArchs, architectures)
+
 /* nvrtcResult */
 enum { SUCCESS = 0, OUT_OF_MEMORY = 1, INVALID_OPTION = 5, COMPILATION = 6 };
 
@@ -37,27 +53,27 @@ __attribute__((constructor)) static void start(void)
 
 /* ---- what it knows ---- */
 
-EXPORT int nvrtcVersion(int *major, int *minor)
+int nvrtcVersion(int *major, int *minor)
 {
     *major = fake_nvrtc.major;
     *minor = fake_nvrtc.minor;
     return SUCCESS;
 }
 
-EXPORT int nvrtcGetNumSupportedArchs(int *count)
+int nvrtcGetNumSupportedArchs(int *count)
 {
     *count = fake_nvrtc.architecture_count;
     return SUCCESS;
 }
 
-EXPORT int nvrtcGetSupportedArchs(int *architectures)
+int nvrtcGetSupportedArchs(int *architectures)
 {
     memcpy(architectures, fake_nvrtc.architectures,
            (size_t)fake_nvrtc.architecture_count * sizeof *architectures);
     return SUCCESS;
 }
 
-EXPORT const char *nvrtcGetErrorString(int code)
+const char *nvrtcGetErrorString(int code)
 {
     return code == COMPILATION ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR_OF_ANOTHER_KIND";
 }
@@ -69,8 +85,8 @@ typedef struct program {
     char *cubin, *ptx; /* NULL: none was made */
 } program;
 
-EXPORT int nvrtcCreateProgram(void **created, const char *source, const char *name, int headers,
-                              const char *const *header_texts, const char *const *header_names)
+int nvrtcCreateProgram(void **created, const char *source, const char *name, int headers,
+                       const char *const *header_texts, const char *const *header_names)
 {
     (void)name, (void)headers, (void)header_texts, (void)header_names;
     if (fake_nvrtc.create_code != SUCCESS) return fake_nvrtc.create_code;
@@ -82,7 +98,7 @@ EXPORT int nvrtcCreateProgram(void **created, const char *source, const char *na
     return SUCCESS;
 }
 
-EXPORT int nvrtcDestroyProgram(void **destroyed)
+int nvrtcDestroyProgram(void **destroyed)
 {
     program *const old = *destroyed;
     free(old->source);
@@ -110,7 +126,7 @@ static int knows(int architecture)
 }
 
 /* Machine code for sm_NN only, as the real one. */
-EXPORT int nvrtcCompileProgram(void *of, int count, const char *const *options)
+int nvrtcCompileProgram(void *of, int count, const char *const *options)
 {
     program *const compiled = of;
     int real = 0, virtual = 0;
@@ -136,14 +152,14 @@ static const char build_log[] =
     "kernel.cu(1): warning #1: nothing\n\nkernel.cu(3): error: refused\n  #error\n\n"
     "1 error detected in the compilation of \"kernel.cu\".\n";
 
-EXPORT int nvrtcGetProgramLogSize(void *of, size_t *bytes)
+int nvrtcGetProgramLogSize(void *of, size_t *bytes)
 {
     (void)of;
     *bytes = sizeof build_log;
     return SUCCESS;
 }
 
-EXPORT int nvrtcGetProgramLog(void *of, char *text)
+int nvrtcGetProgramLog(void *of, char *text)
 {
     (void)of;
     memcpy(text, build_log, sizeof build_log);
@@ -155,48 +171,28 @@ static size_t size_of(const char *image)
     return image == NULL ? 0 : strlen(image) + 1;
 }
 
-EXPORT int nvrtcGetCUBINSize(void *of, size_t *bytes)
+int nvrtcGetCUBINSize(void *of, size_t *bytes)
 {
     *bytes = size_of(((program *)of)->cubin);
     return SUCCESS;
 }
 
-EXPORT int nvrtcGetCUBIN(void *of, char *to)
+int nvrtcGetCUBIN(void *of, char *to)
 {
     const char *const cubin = ((program *)of)->cubin;
     memcpy(to, cubin, size_of(cubin));
     return SUCCESS;
 }
 
-EXPORT int nvrtcGetPTXSize(void *of, size_t *bytes)
+int nvrtcGetPTXSize(void *of, size_t *bytes)
 {
     *bytes = size_of(((program *)of)->ptx);
     return SUCCESS;
 }
 
-EXPORT int nvrtcGetPTX(void *of, char *to)
+int nvrtcGetPTX(void *of, char *to)
 {
     const char *const ptx = ((program *)of)->ptx;
     memcpy(to, ptx, size_of(ptx));
     return SUCCESS;
 }
-
-/* ---- the backend's own declarations are what these are called by ---- */
-
-#define SAME_TYPE(name, member)                                                                    \
-    _Static_assert(                                                                                \
-        __builtin_types_compatible_p(__typeof__(&name), __typeof__(((gpu_compiler *)0)->member)),  \
-        #name " is declared otherwise in gpu.h");
-SAME_TYPE(nvrtcVersion, version)
-SAME_TYPE(nvrtcCreateProgram, create)
-SAME_TYPE(nvrtcCompileProgram, compile)
-SAME_TYPE(nvrtcDestroyProgram, destroy)
-SAME_TYPE(nvrtcGetProgramLogSize, log_size)
-SAME_TYPE(nvrtcGetProgramLog, log)
-SAME_TYPE(nvrtcGetCUBINSize, code_size)
-SAME_TYPE(nvrtcGetCUBIN, code)
-SAME_TYPE(nvrtcGetPTXSize, portable_size)
-SAME_TYPE(nvrtcGetPTX, portable)
-SAME_TYPE(nvrtcGetErrorString, error_text)
-SAME_TYPE(nvrtcGetNumSupportedArchs, architecture_count)
-SAME_TYPE(nvrtcGetSupportedArchs, architectures)

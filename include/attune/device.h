@@ -10,10 +10,10 @@ extern "C" {
 
 /* What is known of a device, or of a backend that offers none. Strings end with NUL and are cut to fit. */
 typedef struct attune_device_info {
-    char id[32];           /* "cpu", "opencl:0"; of a backend without devices its name, "opencl" */
-    char backend[16];      /* "cpu", "opencl" */
+    char id[32]; /* "cpu", "cuda:0", "opencl:0"; of a backend without devices its name, "cuda" */
+    char backend[16];      /* "cpu", "cuda", "opencl" */
     char name[128];        /* the vendor's name of the device */
-    char platform[128];    /* OpenCL platform, instruction set of the cpu */
+    char platform[128];    /* OpenCL platform, "CUDA", instruction set of the cpu */
     char driver[64];       /* driver or runtime version */
     char reason[256];      /* "" where the device can be opened, else why not */
     int64_t compute_units; /* cores, multiprocessors */
@@ -35,9 +35,13 @@ typedef struct attune_context_options {
     size_t struct_size;                /* sizeof(attune_context_options) */
     attune_parallel_for *parallel_for; /* cpu: replaces the library's own (OpenMP); NULL keeps it */
     void *pool;                        /* handed to parallel_for */
-    int32_t threads;      /* cpu, own parallel_for: number of threads; 0: OpenMP's default */
-    void *native_context; /* opencl: an existing cl_context to share, retained; NULL: make one */
-    void *native_queue;   /* opencl: the queue that stream NULL means, retained; NULL: make one */
+    int32_t threads; /* cpu, own parallel_for: number of threads; 0: OpenMP's default */
+    /* An existing context to share. opencl: a cl_context, retained here; NULL: make one. cuda: a CUcontext that outlives this context;
+     * NULL: the device's primary context. */
+    void *native_context;
+    /* What stream NULL means. opencl: a cl_command_queue, retained here; NULL: make one. cuda: a CUstream that outlives this context;
+     * NULL: CUDA's default stream. */
+    void *native_queue;
 } attune_context_options;
 
 ATTUNE_API void attune_context_options_init(attune_context_options *options);
@@ -48,6 +52,7 @@ ATTUNE_API void attune_context_options_init(attune_context_options *options);
 ATTUNE_API attune_status attune_context_open(const char *device,
                                              const attune_context_options *options,
                                              attune_context **context);
+/* Waits for what still runs, for its code goes away. Plans must be destroyed before. */
 ATTUNE_API void attune_context_close(attune_context *context);
 
 ATTUNE_API attune_status attune_context_device(const attune_context *context,
@@ -58,7 +63,8 @@ ATTUNE_API attune_status attune_buffer_alloc(attune_context *context, size_t byt
                                              attune_buffer *buffer);
 ATTUNE_API void attune_buffer_free(attune_context *context, attune_buffer *buffer);
 
-/* Copies between host and device memory, in order with the stream's work; the host memory may be reused on return. */
+/* Copies between host and device memory, in order with the work of this stream only; the host memory may be reused on return. What another
+ * stream reads or writes there must be waited for (attune_synchronize). */
 ATTUNE_API attune_status attune_buffer_write(attune_context *context, attune_buffer to,
                                              const void *from, size_t bytes, attune_stream stream);
 ATTUNE_API attune_status attune_buffer_read(attune_context *context, attune_buffer from, void *to,

@@ -340,11 +340,9 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
 
 /* Engine `simt`: a group of THREADS work-items shares a block of queries. 32 neighbours work on 2 · ROWS of its rows: work-item n of them on the
  * rows of side n mod 2, where it is lane n / 2. Lane c owns the tile's keys j with j mod 16 = c (scores, and its partial sum of l) and DIMS
- * dimensions of the output. Q, K or V, and P lie in local memory as floats:
+ * dimensions of the output. Q, K or V, and P lie in local memory as floats (fast_tiles).
  *
- *     fast:  q [BLOCK_Q][TILE_WIDTH]   k, then v [BLOCK_K][TILE_WIDTH]   p [BLOCK_Q][SCORE_WIDTH], between tiles scratch of the lane reductions
- *
- * Everything in them moves four floats at a time. Rows are padded by four floats and the rows of the two sides lie four apart, so that the
+ * Everything there moves four floats at a time. Rows are padded by four floats and the rows of the two sides lie four apart, so that the
  * 16-byte words that neighbours ask for at once are the same or on different banks. */
 
 #define ROWS (BLOCK_Q / (THREADS / 16))
@@ -367,6 +365,13 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
 #define CHUNK ((int)(16 / sizeof(storage)))
 #define CHUNKS ((unsigned)(HEAD_DIM / CHUNK)) /* of a row */
 
+typedef struct fast_tiles {
+    float q[BLOCK_Q][TILE_WIDTH];
+    float keys[BLOCK_K][TILE_WIDTH]; /* then values */
+    float p[BLOCK_Q][SCORE_WIDTH];   /* between tiles scratch of the lane reductions */
+} fast_tiles;
+typedef char fast_memory_is_what_the_spec_says[sizeof(fast_tiles) == FAST_MEMORY ? 1 : -1];
+
 typedef struct query_tile {
     LOCAL const float *rows; /* from the work-item's first */
 } query_tile;
@@ -385,8 +390,8 @@ typedef struct row_state {
     float l[ROWS];       /* this lane's partial sum of p; after rows_finish the row's sum */
 } row_state;
 
-INLINE LOCAL float *fast_keys(const tensors *t) { return t->fast + BLOCK_Q * TILE_WIDTH; }
-INLINE LOCAL float *fast_scores(const tensors *t) { return t->fast + (BLOCK_Q + BLOCK_K) * TILE_WIDTH; }
+INLINE LOCAL float *fast_keys(const tensors *t) { return ((LOCAL fast_tiles *)t->fast)->keys[0]; }
+INLINE LOCAL float *fast_scores(const tensors *t) { return ((LOCAL fast_tiles *)t->fast)->p[0]; }
 
 /* ---- between tensors and tiles ---- */
 

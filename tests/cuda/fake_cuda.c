@@ -228,6 +228,7 @@ int cuCtxSynchronize(void)
 
 int cuMemAlloc_v2(void **pointer, size_t bytes)
 {
+    *pointer = &fake_cuda; /* a driver that fails may leave anything there */
     RETURN_CODE(enter_work(FAKE_cuMemAlloc_v2));
     if (bytes == 0) return INVALID_VALUE;
     if (bytes > (size_t)fake_cuda.machine.memory) return OUT_OF_MEMORY;

@@ -16,9 +16,34 @@ typedef struct function {
 } function;
 
 typedef struct module {
+    struct module *next;
     char *text; /* that it was compiled from; NULL where nobody can tell */
     function *functions;
 } module;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of modules and launches */
+
+static module *modules; /* that live */
+
+static void add(module *made)
+{
+    pthread_mutex_lock(&mutex);
+    made->next = modules;
+    modules = made;
+    pthread_mutex_unlock(&mutex);
+    fake_cuda.live.modules++;
+}
+
+static void take_out(const module *old)
+{
+    pthread_mutex_lock(&mutex);
+    module **at = &modules;
+    while (*at != NULL && *at != old) at = &(*at)->next;
+    need(*at != NULL, "unloaded a module that does not live");
+    *at = old->next;
+    pthread_mutex_unlock(&mutex);
+    fake_cuda.live.modules--;
+}
 
 static fake_image kind_of(const char *image)
 {
@@ -39,14 +64,15 @@ int cuModuleLoadDataEx(void **loaded, const void *image, unsigned count, int *op
     module *const made = calloc(1, sizeof *made);
     if (made == NULL) return OUT_OF_MEMORY;
     if (kind != FAKE_FAT_BINARY) made->text = strdup(image);
+    add(made);
     *loaded = made;
-    fake_cuda.live.modules++;
     return SUCCESS;
 }
 
 int cuModuleUnload(void *loaded)
 {
     module *const old = loaded;
+    take_out(old);
     while (old->functions != NULL) {
         function *const first = old->functions;
         old->functions = first->next;
@@ -54,7 +80,6 @@ int cuModuleUnload(void *loaded)
     }
     free(old->text);
     free(old);
-    fake_cuda.live.modules--;
     return enter_work(FAKE_cuModuleUnload);
 }
 
@@ -96,7 +121,6 @@ int cuFuncSetAttribute(void *of, int attribute, int value)
 
 static void record(const fake_launch *launch)
 {
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&mutex);
     if (fake_cuda.launch_count < FAKE_LAUNCHES)
         fake_cuda.launches[fake_cuda.launch_count] = *launch;

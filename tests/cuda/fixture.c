@@ -19,6 +19,7 @@ const attune_kernel_row row_packed = {
     .id = "packed",
     .threads = 64,
     .panel = 16,
+    .fast_memory = 1000,
     .requires_features = "",
     .constants = "#define THREADS 64\n",
     .body = "void packed_pack() {}\nvoid packed() {}\n",

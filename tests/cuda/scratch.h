@@ -10,6 +10,8 @@ extern char scratch[PATH_MAX];
 int make_scratch(void **state);
 int remove_scratch(void **state);
 
+#define SCRATCH_TEST(name) cmocka_unit_test_setup_teardown(name, make_scratch, remove_scratch)
+
 /* Files in a folder, whose names start with `start`; `path` (or NULL) becomes that of the last. */
 int files_in(const char *folder, const char *start, char path[PATH_MAX]);
 /* The only file of the scratch folder. */

@@ -116,6 +116,12 @@ static void a_failing_launch_is_the_last(void **state)
     assert_int_equal(cuda->launch_count, 0);
     assert_int_equal(cuda->calls[FAKE_cuLaunchKernel], 1);
     assert_int_equal(backend->launch(device, kernel, &launch, NULL), ATTUNE_OK);
+
+    const attune_launch long_launch = {.args = &args, .groups = INT64_C(3) << 31};
+    cuda->faults[FAKE_cuLaunchKernel] = (fake_fault){2, 701};
+    cuda->launch_count = 0;
+    assert_int_equal(backend->launch(device, kernel, &long_launch, NULL), ATTUNE_DEVICE_ERROR);
+    assert_int_equal(cuda->launch_count, 1);
     close_device(device);
 }
 

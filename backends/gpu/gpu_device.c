@@ -50,7 +50,10 @@ static void find_device(const gpu_vendor *vendor, int index, attune_device_caps 
     snprintf(info->platform, sizeof info->platform, "%s", vendor->platform);
     const int code = driver->device_get(device, index);
     if (code != 0) {
-        gpu_code_text(vendor, code, info->reason, sizeof info->reason);
+        char text[160];
+        gpu_code_text(vendor, code, text, sizeof text);
+        snprintf(info->reason, sizeof info->reason, "the %s driver does not give it: %s",
+                 vendor->platform, text);
         return;
     }
     size_t memory = 0;

@@ -54,6 +54,24 @@ static void foreign_contexts_are_refused(void **state)
     assert_null(device);
 }
 
+/* Each has modules of its own; the primary context is the device's while anybody has it. */
+static void contexts_of_one_device_are_independent(void **state)
+{
+    (void)state;
+    const attune_forward_args args = {0};
+    const attune_launch launch = {.args = &args, .groups = 1};
+    gpu_device *const first = open_device(), *const second = open_device();
+    void *of_first = NULL, *of_second = NULL;
+    assert_int_equal(backend->load(first, &row_plain, &of_first), ATTUNE_OK);
+    assert_int_equal(backend->load(second, &row_plain, &of_second), ATTUNE_OK);
+    assert_ptr_not_equal(of_first, of_second);
+    close_device(first);
+    assert_int_equal(cuda->live.contexts, 1);
+    assert_int_equal(cuda->live.modules, 1);
+    assert_int_equal(backend->launch(second, of_second, &launch, NULL), ATTUNE_OK);
+    close_device(second);
+}
+
 /* ---- launches ---- */
 
 static void no_stream_is_the_default_stream(void **state)
@@ -202,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FRESH_TEST(native_handles_are_used_and_never_destroyed),
         FRESH_TEST(foreign_contexts_are_refused),
+        FRESH_TEST(contexts_of_one_device_are_independent),
         FRESH_TEST(no_stream_is_the_default_stream),
         FRESH_TEST(a_launch_does_nothing_else),
         FRESH_TEST(a_failing_launch_is_the_last),

@@ -78,6 +78,11 @@ typedef struct attune_device_caps {
     int max_threads;    /* work-items of a group */
     size_t fast_memory; /* bytes of local memory of a group; SIZE_MAX where it is ordinary memory */
     int64_t max_groups; /* of one launch; longer grids are cut by the backend with first_group */
+    /* of a GPU, for models of occupancy; 0 where it is not known */
+    int registers;                /* of a multiprocessor, 32 bits each */
+    size_t multiprocessor_memory; /* bytes of fast memory that its groups share */
+    size_t l2_cache;              /* bytes */
+    int clock_mhz;
 } attune_device_caps;
 
 typedef struct attune_launch {

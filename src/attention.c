@@ -50,8 +50,8 @@ attune_status attune_forward_workspace_size(attune_context *context, const attun
 
 /* ---- running a plan ---- */
 
-static attune_status launch_timed(const attune_plan *plan, const attune_launch *launch,
-                                  attune_stream stream, double *milliseconds)
+static attune_status launch_and_wait(const attune_plan *plan, const attune_launch *launch,
+                                     attune_stream stream, double *milliseconds)
 {
     const attune_backend *const backend = plan->context->backend;
     void *const device = plan->context->device;
@@ -66,13 +66,13 @@ static attune_status launch_timed(const attune_plan *plan, const attune_launch *
     return ATTUNE_OK;
 }
 
-static attune_status launch_logged(const attune_plan *plan, const attune_launch *launch,
-                                   attune_stream stream)
+static attune_status launch_timed(const attune_plan *plan, const attune_launch *launch,
+                                  attune_stream stream, double *milliseconds)
 {
-    double milliseconds;
-    RETURN_IF_FAILED(launch_timed(plan, launch, stream, &milliseconds));
-    log_line("run", &plan->problem, plan->context->caps->info.id, attune_plan_kernel(plan),
-             milliseconds, "");
+    RETURN_IF_FAILED(launch_and_wait(plan, launch, stream, milliseconds));
+    if (plan->context->verbose)
+        log_line("run", &plan->problem, plan->context->caps->info.id, attune_plan_kernel(plan),
+                 *milliseconds, "");
     return ATTUNE_OK;
 }
 
@@ -81,10 +81,11 @@ attune_status attune_plan_run(const attune_plan *plan, const attune_forward_tens
 {
     attune_forward_args arguments;
     attune_launch launch;
+    double milliseconds;
     RETURN_IF_NULL(plan);
     RETURN_IF_FAILED(plan_bind(plan, tensors, &arguments, &launch));
     if (launch.groups == 0) return ATTUNE_OK;
-    if (plan->context->verbose) return launch_logged(plan, &launch, stream);
+    if (plan->context->verbose) return launch_timed(plan, &launch, stream, &milliseconds);
     return plan->context->backend->launch(plan->context->device, plan->kernel, &launch, stream);
 }
 

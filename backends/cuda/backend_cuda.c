@@ -180,8 +180,15 @@ static const gpu_vendor cuda = {
     .images = attune_images_cuda,
     .compile_options = compile_options,
     .least_driver = 11000,
-    /* CUdevice_attribute: MAX_THREADS_PER_BLOCK, MULTIPROCESSOR_COUNT, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
-    .attributes = {.max_threads = 1, .multiprocessors = 16, .fast_memory = 97},
+    /* CUdevice_attribute: MAX_THREADS_PER_BLOCK, MULTIPROCESSOR_COUNT, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+     * MAX_REGISTERS_PER_MULTIPROCESSOR, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, L2_CACHE_SIZE, CLOCK_RATE */
+    .attributes = {.max_threads = 1,
+                   .multiprocessors = 16,
+                   .fast_memory = 97,
+                   .registers = 82,
+                   .multiprocessor_memory = 81,
+                   .l2_cache = 38,
+                   .clock_khz = 13},
     /* CUfunction_attribute: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, MAX_DYNAMIC_SHARED_SIZE_BYTES */
     .function_attributes = {.max_threads = 0, .static_memory = 1, .dynamic_memory = 8},
     .fault = fault_of,

@@ -107,7 +107,8 @@ typedef struct gpu_vendor {
     const char *const *compile_options; /* beside the architecture's, ends with NULL */
     int least_driver;                   /* version that driver_version gives */
     struct {
-        int max_threads, multiprocessors, fast_memory;
+        int max_threads, multiprocessors, fast_memory, registers, multiprocessor_memory, l2_cache;
+        int clock_khz;
     } attributes; /* of devices */
     struct {
         int max_threads, static_memory, dynamic_memory;

@@ -64,6 +64,11 @@ static void find_device(const gpu_vendor *vendor, int index, attune_device_caps 
     info->fast_memory = attribute(vendor, vendor->attributes.fast_memory, *device);
     caps->max_threads = attribute(vendor, vendor->attributes.max_threads, *device);
     caps->fast_memory = (size_t)info->fast_memory;
+    caps->registers = attribute(vendor, vendor->attributes.registers, *device);
+    caps->multiprocessor_memory =
+        (size_t)attribute(vendor, vendor->attributes.multiprocessor_memory, *device);
+    caps->l2_cache = (size_t)attribute(vendor, vendor->attributes.l2_cache, *device);
+    caps->clock_mhz = attribute(vendor, vendor->attributes.clock_khz, *device) / 1000;
     vendor->describe(*device, driver_version(vendor), caps);
 }
 

@@ -82,7 +82,8 @@ def model(counts, text, row, block_q, arch):
 def describe(m, flops):
     """A cell of the table."""
     at_most = flops / m["lower_us"] / 1e6
-    occupancy = f"{m['registers']} registers, {m['blocks_per_sm']} blocks of 4 warps"
+    blocks = m["blocks_per_sm"]
+    occupancy = f"{m['registers']} registers, {blocks} block{'s' if blocks != 1 else ''} of 4 warps"
     return f"{occupancy}; at most {at_most:.0f} TFLOP/s ({m['bound']})"
 
 

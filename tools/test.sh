@@ -53,7 +53,7 @@ tests() {
 }
 
 # What neither the compiler nor the processor touches, and runtimes that are slow, run once: in `tests`.
-readonly ELSEWHERE='rusticl|oclgrind|suite_.*_cpu|suite_long|codegen|layering|shared_text|readme'
+readonly ELSEWHERE='rusticl|oclgrind|standin|suite_.*_cpu|suite_long|codegen|layering|shared_text|readme'
 
 sanitizers() {
     build asan && run_tests asan --label-exclude slow --exclude-regex "$ELSEWHERE"

@@ -137,29 +137,28 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     (void)device;
     const fake_machine *const machine = &fake_cuda.machine;
-    switch (attribute) {
-    case 1: /* MAX_THREADS_PER_BLOCK */
-        *value = 1024;
-        break;
-    case 16: /* MULTIPROCESSOR_COUNT */
-        *value = 132;
-        break;
-    case 20: /* COMPUTE_MODE */
-        *value = machine->mode;
-        break;
-    case 75: /* COMPUTE_CAPABILITY_MAJOR */
-        *value = machine->capability / 10;
-        break;
-    case 76: /* COMPUTE_CAPABILITY_MINOR */
-        *value = machine->capability % 10;
-        break;
-    case 97: /* MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
-        *value = machine->fast_memory;
-        break;
-    default:
-        need(false, "unexpected attribute of a device");
-    }
-    return enter(FAKE_cuDeviceGetAttribute);
+    const struct {
+        int attribute, value;
+    } known[] = {
+        {1, 1024},                      /* MAX_THREADS_PER_BLOCK */
+        {13, 1980000},                  /* CLOCK_RATE */
+        {16, 132},                      /* MULTIPROCESSOR_COUNT */
+        {20, machine->mode},            /* COMPUTE_MODE */
+        {38, 50 << 20},                 /* L2_CACHE_SIZE */
+        {75, machine->capability / 10}, /* COMPUTE_CAPABILITY_MAJOR */
+        {76, machine->capability % 10}, /* COMPUTE_CAPABILITY_MINOR */
+        {81, 228 << 10},                /* MAX_SHARED_MEMORY_PER_MULTIPROCESSOR */
+        {82, 65536},                    /* MAX_REGISTERS_PER_MULTIPROCESSOR */
+        {97, machine->fast_memory},     /* MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
+    };
+    *value = -1; /* a driver that fails may leave anything there */
+    RETURN_CODE(enter(FAKE_cuDeviceGetAttribute));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].attribute == attribute && attribute != machine->unknown_attribute) {
+            *value = known[i].value;
+            return SUCCESS;
+        }
+    return INVALID_VALUE;
 }
 
 int cuGetErrorName(int code, const char **name)

@@ -25,6 +25,15 @@ static void caps_say_what_the_driver_says(void **state)
     assert_int_equal(caps.max_threads, 1024);
     assert_int_equal(caps.fast_memory, 227 << 10);
     assert_int_equal(caps.max_groups, INT32_MAX);
+    assert_int_equal(caps.registers, 65536);
+    assert_int_equal(caps.multiprocessor_memory, 228 << 10);
+    assert_int_equal(caps.l2_cache, 50 << 20);
+    assert_int_equal(caps.clock_mhz, 1980);
+
+    cuda->machine.unknown_attribute = 82; /* MAX_REGISTERS_PER_MULTIPROCESSOR */
+    backend->caps(1, &caps);
+    assert_int_equal(caps.registers, 0);
+    assert_string_equal(caps.info.reason, "");
 }
 
 /* GPUs that are taken, gone or full show it only when their context is made. */

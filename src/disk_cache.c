@@ -4,6 +4,7 @@
 #include "backend.h"
 #include "environment.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PATH_SIZE = 4096, LARGEST_FILE = 256 << 20 };
@@ -43,7 +45,7 @@ static bool make_folder(const char *folder)
     for (char *at = path + 1; *at != '\0'; at++) {
         if (*at != '/') continue;
         *at = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST) return false;
+        if (mkdir(path, 0700) != 0 && errno != EEXIST) return false;
         *at = '/';
     }
     return mkdir(path, 0700) == 0 || errno == EEXIST;
@@ -140,6 +142,8 @@ void *attune_cache_read(const char *const key[], size_t *bytes)
 
 /* ---- writing ---- */
 
+static const char draft_prefix[] = "draft-";
+
 /* A process that writes beyond its limit of file sizes is ended by a signal. */
 static bool is_within_limit(size_t bytes)
 {
@@ -157,12 +161,30 @@ static bool write_file(FILE *file, const char *const key[], const void *data, si
     return good && fwrite(data, bytes, 1, file) == 1;
 }
 
+/* What processes left that were killed while they wrote: no other draft is an hour old. */
+static void remove_old_drafts(const char *folder)
+{
+    enum { OLD = 3600 };
+    DIR *const entries = opendir(folder);
+    if (entries == NULL) return;
+    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        char path[PATH_SIZE + 256];
+        struct stat is;
+        if (strncmp(entry->d_name, draft_prefix, sizeof draft_prefix - 1) != 0) continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (lstat(path, &is) == 0 && S_ISREG(is.st_mode) && time(NULL) - is.st_mtime > OLD)
+            unlink(path);
+    }
+    closedir(entries);
+}
+
 void attune_cache_write(const char *const key[], const void *data, size_t bytes)
 {
     char folder[PATH_SIZE], path[PATH_SIZE + 64], draft[PATH_SIZE + 64];
     if (bytes == 0 || !is_within_limit(sizeof(header) + key_size(key) + bytes)) return;
     if (!file_path(key, folder, path) || !make_folder(folder)) return;
-    snprintf(draft, sizeof draft, "%s/draft-XXXXXX", folder);
+    remove_old_drafts(folder);
+    snprintf(draft, sizeof draft, "%s/%sXXXXXX", folder, draft_prefix);
     const int descriptor = mkstemp(draft);
     FILE *const file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
     if (file == NULL) {

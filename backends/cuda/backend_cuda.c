@@ -104,7 +104,10 @@ static void describe(int device, int version, attune_device_caps *caps)
                                        "%ssm_%d", length > 0 ? " " : "", capabilities[i]);
     snprintf(caps->device_class, sizeof caps->device_class, "sm_%d", capability);
     snprintf(info->driver, sizeof info->driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
-    if (capability < LEAST_CAPABILITY)
+    if (capability == 0)
+        snprintf(info->reason, sizeof info->reason,
+                 "the driver does not tell its compute capability");
+    else if (capability < LEAST_CAPABILITY)
         snprintf(info->reason, sizeof info->reason,
                  "it is of compute capability %d.%d; 7.5 or later is needed", capability / 10,
                  capability % 10);

@@ -13,7 +13,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 SYSTEM = re.compile(
     r"""(arm_neon|assert|cpuid|ctype|dirent|dlfcn|errno|fcntl|float|fnmatch|getopt|immintrin|inttypes|limits|locale|math|omp|pthread
     |sched|setjmp|signal|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|sys/mman|sys/resource
-    |sys/stat|sys/types|sys/utsname|sys/wait|time|unistd)\.h""",
+    |sys/stat|sys/types|sys/utsname|sys/wait|time|unistd|utime)\.h""",
     re.VERBOSE,
 )
 

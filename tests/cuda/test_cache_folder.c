@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <utime.h>
 
 #include "cache_entry.h"
 #include "scratch.h"
@@ -167,6 +168,34 @@ static void processes_never_see_half_a_file(void **state)
 }
 
 /* Killed at any time, a process leaves whole entries, and at most one draft. */
+static void touch(const char *path, time_t ago)
+{
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    const struct utimbuf times = {time(NULL) - ago, time(NULL) - ago};
+    assert_int_equal(utime(path, &times), 0);
+}
+
+static void old_drafts_go_away(void **state)
+{
+    (void)state;
+    char folder[2 * PATH_MAX], old[3 * PATH_MAX], fresh[3 * PATH_MAX], other[3 * PATH_MAX];
+    snprintf(folder, sizeof folder, "%s/drafts", scratch);
+    snprintf(old, sizeof old, "%s/draft-killed", folder);
+    snprintf(fresh, sizeof fresh, "%s/draft-at-work", folder);
+    snprintf(other, sizeof other, "%s/somebody-elses", folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    setenv("ATTUNE_CACHE", folder, 1);
+    touch(old, 7200);
+    touch(fresh, 60);
+    touch(other, 7200);
+    assert_int_equal(write_and_read(), 1);
+    assert_int_not_equal(access(old, F_OK), 0);
+    assert_int_equal(access(fresh, F_OK), 0);
+    assert_int_equal(access(other, F_OK), 0);
+}
+
 static void a_killed_process_breaks_nothing(void **state)
 {
     (void)state;
@@ -192,6 +221,7 @@ int main(void)
         SCRATCH_TEST(a_full_disk_keeps_nothing),
         SCRATCH_TEST(a_limit_of_file_sizes_ends_nothing),
         SCRATCH_TEST(processes_never_see_half_a_file),
+        SCRATCH_TEST(old_drafts_go_away),
         SCRATCH_TEST(a_killed_process_breaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include "status.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- making ---- */
@@ -22,25 +23,32 @@ static attune_status no_kernel(const kernel_request *request, const ranked_kerne
     return attune_fail(ATTUNE_UNSUPPORTED, "%s", reasons);
 }
 
-/* The best kernel that the device accepts and its compiler builds. Where the compiler refuses
- * all of them, its last words are the detail. */
+/* The best kernel that the device accepts and its compiler builds. A compiler that refuses this many is not asked again; the
+ * detail is then about the first, which is the one that matters. */
 static attune_status load_best(attune_plan *plan, const kernel_request *request,
                                const ranked_kernel *ranked)
 {
+    enum { MOST_REFUSALS = 8 };
     const attune_context *const context = plan->context;
-    attune_status status = ATTUNE_UNSUPPORTED;
-    for (int place = 0; (place = plan_choose(request, ranked, place, &plan->choice)) >= 0;
+    char first[768] = "";
+    int refusals = 0;
+    for (int place = 0; refusals < MOST_REFUSALS &&
+                        (place = plan_choose(request, ranked, place, &plan->choice)) >= 0;
          place++) {
         const attune_kernel_row *const row = plan->choice.row;
         const double start = clock_milliseconds();
-        status = context->backend->load(context->device, row, &plan->kernel);
+        const attune_status status = context->backend->load(context->device, row, &plan->kernel);
         if (context->verbose)
             log_line(status == ATTUNE_OK ? "plan" : "passed-over", &plan->problem,
                      context->caps->info.id, row->id, clock_milliseconds() - start,
                      status == ATTUNE_OK ? "" : attune_error_detail());
         if (status != ATTUNE_BUILD_FAILED) return status;
+        if (refusals++ == 0) snprintf(first, sizeof first, "%s", attune_error_detail());
     }
-    return status == ATTUNE_UNSUPPORTED ? no_kernel(request, ranked) : status;
+    if (refusals == 0) return no_kernel(request, ranked);
+    if (refusals == 1) return attune_fail(ATTUNE_BUILD_FAILED, "%s", first);
+    return attune_fail(ATTUNE_BUILD_FAILED, "%s; %d more kernels were refused too", first,
+                       refusals - 1);
 }
 
 static void measure(attune_plan *plan)

@@ -24,6 +24,8 @@ if [[ $REHEARSAL == 0 ]]; then readonly SWEEP=standard PATIENCE=1; else readonly
 declare -rA LIMIT=([build]=120 [suite]=75 [same_bits]=45 [bench]=90) # seconds
 readonly DTYPES=(f32 f16 bf16)
 export PATH=$PATH:/usr/local/cuda/bin OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1
+# cuda:0 and nvidia-smi must mean the same GPU
+export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
 
 # within COMMAND...: stopped when the time of this step is over
 within() {
@@ -58,7 +60,7 @@ there() {
 
 # of_gpu FIELDS: what nvidia-smi knows of them
 of_gpu() {
-    nvidia-smi -i 0 "--query-gpu=$1" --format=csv,noheader 2>/dev/null
+    nvidia-smi -i "${CUDA_VISIBLE_DEVICES%%,*}" "--query-gpu=$1" --format=csv,noheader 2>/dev/null
 }
 
 # ---- build ----
@@ -157,6 +159,7 @@ gather_facts() {
     fact "date" "$(date --utc '+%Y-%m-%d %H:%M UTC')"
     fact "commit" "$commit"
     fact "device under test" "$DEVICE"
+    [[ $REHEARSAL == 0 ]] || fact "REHEARSAL" "tiny problems; nothing here says how fast a GPU is"
     fact "GPU, driver, memory, highest clock, power limit" \
         "$(of_gpu name,driver_version,memory.total,clocks.max.sm,power.limit || echo unknown)"
     fact "nvcc" "$(nvcc --version 2>/dev/null | grep release || echo none)"

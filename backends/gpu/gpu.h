@@ -127,10 +127,10 @@ typedef struct gpu_vendor {
 
 /* ---- libraries and errors (gpu_driver.c) ---- */
 
-/* Opens the driver, once for all threads; false with a one-sentence reason. */
+/* Opens the driver; false with a one-sentence reason. Called once, by gpu_count. */
 bool gpu_driver_open(const gpu_vendor *vendor, char reason[256]);
 
-/* Opens the run-time compiler; false with a clause that says why it cannot. */
+/* Opens the run-time compiler, once for all threads; false with a clause that says why it cannot. */
 bool gpu_compiler_open(const gpu_vendor *vendor, char reason[256]);
 
 /* What a driver's code other than 0 means to the caller. */

@@ -70,6 +70,10 @@ static void find_device(const gpu_vendor *vendor, int index, attune_device_caps 
     caps->l2_cache = (size_t)attribute(vendor, vendor->attributes.l2_cache, *device);
     caps->clock_mhz = attribute(vendor, vendor->attributes.clock_khz, *device) / 1000;
     vendor->describe(*device, driver_version(vendor), caps);
+    char why[256];
+    if (info->reason[0] == '\0' && vendor->images[0].id == NULL && !gpu_compiler_open(vendor, why))
+        snprintf(info->reason, sizeof info->reason,
+                 "this library holds no compiled kernels, and %.200s", why);
 }
 
 void gpu_caps(const gpu_vendor *vendor, int index, attune_device_caps *caps)

@@ -36,7 +36,8 @@ bool gpu_driver_open(const gpu_vendor *vendor, char reason[256])
 /* The first library that has all functions. */
 static bool compiler_open(const gpu_vendor *vendor, char reason[256])
 {
-    snprintf(reason, 256, "there is no run-time compiler (%s)", vendor->compiler_libraries[0]);
+    snprintf(reason, 256, "there is no run-time compiler (%s or an older one)",
+             vendor->compiler_libraries[0]);
     for (const char *const *name = vendor->compiler_libraries; *name != NULL; name++) {
         void *const library = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
         if (library == NULL) continue;

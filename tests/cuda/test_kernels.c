@@ -140,7 +140,27 @@ static void without_a_compiler_the_row_is_refused(void **state)
     use_compilers(device, none);
     assert_int_equal(load(device, &row_plain), ATTUNE_BUILD_FAILED);
     expect_detail("kernel plain cannot be compiled: this library holds no code of it for sm_90, "
-                  "and there is no run-time compiler (libnone.so.13)");
+                  "and there is no run-time compiler (libnone.so.13 or an older one)");
+    close_device(device);
+}
+
+static void without_code_and_compiler_there_is_no_device(void **state)
+{
+    (void)state;
+    static const char *const none[] = {"libnone.so.13", NULL};
+    static const gpu_image no_images[] = {{NULL, NULL, NULL}};
+    gpu_device *const device = open_device();
+    attune_device_caps caps;
+    use_compilers(device, none);
+    gpu_vendor vendor = *device->vendor;
+    vendor.images = no_images;
+    gpu_caps(&vendor, 0, &caps);
+    assert_string_equal(caps.info.reason,
+                        "this library holds no compiled kernels, and there is no run-time compiler "
+                        "(libnone.so.13 or an older one)");
+    vendor.images = images;
+    gpu_caps(&vendor, 0, &caps);
+    assert_string_equal(caps.info.reason, "");
     close_device(device);
 }
 
@@ -303,6 +323,7 @@ int main(void)
         FRESH_TEST(where_nothing_fits_the_row_is_refused),
         FRESH_TEST(trouble_of_the_device_may_pass),
         FRESH_TEST(without_a_compiler_the_row_is_refused),
+        FRESH_TEST(without_code_and_compiler_there_is_no_device),
         FRESH_TEST(a_compiler_that_is_too_old_is_passed_over),
         FRESH_TEST(an_error_of_the_compiler_is_told),
         FRESH_TEST(a_program_that_cannot_be_made_is_told),

@@ -20,6 +20,7 @@ set(ATTUNE_KERNEL_FLAGS -O0)
 add_library(kernels STATIC)
 attune_add_kernels(kernels c)
 attune_add_kernels(kernels opencl)
+attune_add_kernels("" cuda)
 """
 
 

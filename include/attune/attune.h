@@ -158,7 +158,7 @@ typedef struct attune_buffer {
     size_t offset;
 } attune_buffer;
 
-/* The device's native stream or queue (cl_command_queue, CUstream, hipStream_t); NULL is the context's own. On cpu it must be
+/* The device's native stream or queue (cl_command_queue, CUstream, hipStream_t); NULL is the context's (device.h, native_queue). On cpu it must be
  * NULL and runs are finished when the call returns; elsewhere they are asynchronous and in order. */
 typedef void *attune_stream;
 

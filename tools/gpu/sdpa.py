@@ -3,7 +3,7 @@
 All read the same packed (batch, seq, head, dim) tensors on the same stream. Each round times one call of each contestant, in rotating
 order; on a GPU by events around the call, after the L2 cache was overwritten. Prints one JSON object per row with the keys
 
-    problem device kernel status    passed, or failed: Attune's error, or outputs too far from PyTorch's
+    problem device kernel status    passed; failed: Attune's error, or outputs too far from PyTorch's; timed: no other output to compare with
     rounds seconds                  timed calls of each contestant; all that the row took
     contestants                     name: {milliseconds (median) q1 q3 tflops}, or {error}
     ratio                           milliseconds of PyTorch's fastest / of Attune: above 1, Attune is faster
@@ -137,10 +137,20 @@ def summary(times, flops):
 
 
 def largest_difference(outputs):
-    """NaN where Attune left an element unwritten."""
+    """NaN where Attune left an element unwritten; None without any output to compare with."""
     ours = outputs["attune"].float()
     others = [output.float() for name, output in outputs.items() if name != "attune"]
-    return max(((ours - other).abs().max().item() for other in others), default=None)
+    differences = [(ours - other).abs().max().item() for other in others]
+    if ours.isnan().any() or any(map(math.isnan, differences)):
+        return math.nan
+    return max(differences, default=None)
+
+
+def verdict(difference, dtype):
+    """A row's status."""
+    if difference is None:
+        return "timed"
+    return "passed" if difference <= SANE[dtype] else "failed"
 
 
 def run_row(row, plan, place, stream, clock):
@@ -158,7 +168,7 @@ def run_row(row, plan, place, stream, clock):
     results = {name: summary(of_name, row.flops) for name, of_name in times.items()}
     others = [result["milliseconds"] for name, result in results.items() if name != "attune"]
     return {
-        "status": "passed" if difference is None or difference <= SANE[row.dtype] else "failed",
+        "status": verdict(difference, row.dtype),
         "rounds": len(times["attune"]),
         "contestants": results | {name: {"error": why} for name, why in errors.items()},
         "ratio": min(others) / results["attune"]["milliseconds"] if others else None,
@@ -214,7 +224,7 @@ def main():
     torch.manual_seed(1)
     if arguments.device == "cpu":
         return run_sweep(arguments, deadline, "cpu", None, CpuClock()) > 0
-    # A stream of its own: PyTorch's default stream has no handle, and none means Attune's own stream to Attune.
+    # A stream of its own: the handle of PyTorch's default stream is 0, which would not show that Attune uses what it is given.
     stream = torch.cuda.Stream(arguments.device)
     with torch.cuda.device(arguments.device), torch.cuda.stream(stream):
         clock = GpuClock(arguments.device)

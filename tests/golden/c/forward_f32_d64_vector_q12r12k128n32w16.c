@@ -147,7 +147,7 @@ typedef struct attune_forward_args {
 #define CONCAT(a, b) CONCAT_(a, b)
 #define UP_TO_MULTIPLE(x, n) (((x) + (n) - 1) / (n) * (n))
 
-/* ---- storage types: widened exactly, narrowed to nearest even, in integer arithmetic ---- */
+/* ---- storage types: widened exactly, narrowed to nearest even in integer arithmetic ---- */
 
 typedef float storage_f32;
 typedef unsigned short storage_f16;

@@ -190,6 +190,23 @@ void gpu_kernels_free(gpu_device *device, bool context_is_current);
 
 /* ---- compiling at run time (gpu_compile.c) ---- */
 
+/* A row's text and all else that its code depends on. */
+enum { GPU_MAX_OPTIONS = 8 };
+typedef struct gpu_compilation {
+    const gpu_compiler *compiler;
+    const attune_kernel_row *row;
+    char *source;
+    char architecture[64], version[32];
+    const char *options[GPU_MAX_OPTIONS];
+    int option_count;
+    const char *key[GPU_MAX_OPTIONS + 4]; /* of the disk cache, ends with NULL */
+} gpu_compilation;
+
+/* For the device's architecture; false with a sentence. To be closed in either case, and not moved before. */
+bool gpu_compilation_open(gpu_compilation *c, const gpu_device *device,
+                          const attune_kernel_row *row, char reason[512]);
+void gpu_compilation_close(gpu_compilation *c);
+
 /* Machine code, and (portable) what the driver can compile itself; either may be NULL. From the disk cache, else from the compiler. */
 typedef struct gpu_code {
     void *image, *portable;
@@ -197,11 +214,10 @@ typedef struct gpu_code {
     bool cached;
 } gpu_code;
 
-/* Compiles a row's text for the device's architecture; false with a sentence. */
-bool gpu_compile(const gpu_device *device, const attune_kernel_row *row, bool use_cache,
-                 gpu_code *code, char reason[512]);
+/* False with a sentence. */
+bool gpu_compile(const gpu_compilation *c, bool use_cache, gpu_code *code, char reason[512]);
 /* Keeps what has been loaded for the next process. */
-void gpu_code_keep(const gpu_device *device, const attune_kernel_row *row, const gpu_code *code);
+void gpu_code_keep(const gpu_compilation *c, const gpu_code *code);
 void gpu_code_free(gpu_code *code);
 
 #endif

@@ -6,24 +6,13 @@
 
 /* ---- what a compilation depends on ---- */
 
-enum { MAX_OPTIONS = 8 };
-
-typedef struct compilation {
-    const gpu_compiler *compiler;
-    char *source;
-    char architecture[64], version[32];
-    const char *options[MAX_OPTIONS];
-    int option_count;
-    const char *key[MAX_OPTIONS + 4]; /* of the disk cache, ends with NULL */
-} compilation;
-
-static bool prepare(compilation *c, const gpu_device *device, const attune_kernel_row *row,
-                    char reason[512])
+bool gpu_compilation_open(gpu_compilation *c, const gpu_device *device,
+                          const attune_kernel_row *row, char reason[512])
 {
     const gpu_vendor *const vendor = device->vendor;
     char why[256] = "";
     int major = 0, minor = 0;
-    *c = (compilation){.compiler = vendor->compiler};
+    *c = (gpu_compilation){.compiler = vendor->compiler, .row = row};
     if (row->body == NULL) {
         snprintf(reason, 512, "this library holds neither its code nor its text");
         return false;
@@ -56,9 +45,14 @@ static bool prepare(compilation *c, const gpu_device *device, const attune_kerne
     return true;
 }
 
+void gpu_compilation_close(gpu_compilation *c)
+{
+    free(c->source);
+}
+
 /* ---- the compiler ---- */
 
-static void log_excerpt(const compilation *c, void *program, char *text, size_t size)
+static void log_excerpt(const gpu_compilation *c, void *program, char *text, size_t size)
 {
     size_t length = 0;
     text[0] = '\0';
@@ -82,12 +76,11 @@ static void *fetch(void *program, size_function *size_of, text_function *text_of
     return NULL;
 }
 
-static bool run_compiler(const compilation *c, const attune_kernel_row *row, gpu_code *code,
-                         char reason[512])
+static bool run_compiler(const gpu_compilation *c, gpu_code *code, char reason[512])
 {
     const gpu_compiler *const compiler = c->compiler;
     void *program = NULL;
-    int result = compiler->create(&program, c->source, row->id, 0, NULL, NULL);
+    int result = compiler->create(&program, c->source, c->row->id, 0, NULL, NULL);
     if (result == 0) result = compiler->compile(program, c->option_count, c->options);
     if (result == 0) {
         code->image = fetch(program, compiler->code_size, compiler->code, &code->image_size);
@@ -107,30 +100,20 @@ static bool run_compiler(const compilation *c, const attune_kernel_row *row, gpu
 
 /* ---- with the cache ---- */
 
-bool gpu_compile(const gpu_device *device, const attune_kernel_row *row, bool use_cache,
-                 gpu_code *code, char reason[512])
+bool gpu_compile(const gpu_compilation *c, bool use_cache, gpu_code *code, char reason[512])
 {
-    compilation c;
     *code = (gpu_code){.image = NULL};
-    bool done = prepare(&c, device, row, reason);
-    if (done && use_cache) code->image = attune_cache_read(c.key, &code->image_size);
+    if (use_cache) code->image = attune_cache_read(c->key, &code->image_size);
     code->cached = code->image != NULL;
-    if (done && !code->cached) done = run_compiler(&c, row, code, reason);
-    free(c.source);
-    return done;
+    return code->cached || run_compiler(c, code, reason);
 }
 
-void gpu_code_keep(const gpu_device *device, const attune_kernel_row *row, const gpu_code *code)
+void gpu_code_keep(const gpu_compilation *c, const gpu_code *code)
 {
-    compilation c;
-    char reason[512];
-    if (prepare(&c, device, row, reason)) {
-        if (code->image != NULL)
-            attune_cache_write(c.key, code->image, code->image_size);
-        else
-            attune_cache_write(c.key, code->portable, code->portable_size);
-    }
-    free(c.source);
+    if (code->image != NULL)
+        attune_cache_write(c->key, code->image, code->image_size);
+    else
+        attune_cache_write(c->key, code->portable, code->portable_size);
 }
 
 void gpu_code_free(gpu_code *code)

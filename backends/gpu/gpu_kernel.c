@@ -87,28 +87,39 @@ static int load_code(gpu_kernel *kernel, const gpu_device *device, gpu_code *cod
     return load_module(kernel, device, code->portable);
 }
 
+/* Whether there is more to try. */
+static bool build_once(gpu_kernel *kernel, const gpu_device *device, const gpu_compilation *c,
+                       bool use_cache)
+{
+    char reason[512];
+    gpu_code code;
+    if (!gpu_compile(c, use_cache, &code, reason)) {
+        refuse(kernel, ATTUNE_BUILD_FAILED, "kernel %s cannot be compiled: %s", kernel->row->id,
+               reason);
+        return false;
+    }
+    const bool cached = code.cached;
+    const int result = load_code(kernel, device, &code);
+    if (result == 0 && !cached) gpu_code_keep(c, &code);
+    gpu_code_free(&code);
+    if (cached && is_worth_another_try(device, result)) return true;
+    if (result != 0)
+        refuse_with_code(kernel, device->vendor, gpu_status(device->vendor, result), result,
+                         "loading its code");
+    return false;
+}
+
 /* A cached file that does not load costs a compilation, no more. */
 static void build_module(gpu_kernel *kernel, const gpu_device *device)
 {
     char reason[512];
-    for (int use_cache = 1; use_cache >= 0; use_cache--) {
-        gpu_code code;
-        if (!gpu_compile(device, kernel->row, use_cache != 0, &code, reason)) {
-            refuse(kernel, ATTUNE_BUILD_FAILED, "kernel %s cannot be compiled: %s", kernel->row->id,
-                   reason);
-            return;
-        }
-        const bool cached = code.cached;
-        const int result = load_code(kernel, device, &code);
-        if (result == 0 && !cached) gpu_code_keep(device, kernel->row, &code);
-        gpu_code_free(&code);
-        if (result == 0) return;
-        if (!cached || !is_worth_another_try(device, result)) {
-            refuse_with_code(kernel, device->vendor, gpu_status(device->vendor, result), result,
-                             "loading its code");
-            return;
-        }
-    }
+    gpu_compilation c;
+    if (!gpu_compilation_open(&c, device, kernel->row, reason))
+        refuse(kernel, ATTUNE_BUILD_FAILED, "kernel %s cannot be compiled: %s", kernel->row->id,
+               reason);
+    else if (build_once(kernel, device, &c, true))
+        build_once(kernel, device, &c, false);
+    gpu_compilation_close(&c);
 }
 
 static void load_or_build(gpu_kernel *kernel, const gpu_device *device)

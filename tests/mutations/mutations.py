@@ -303,8 +303,8 @@ MUTATIONS = [
     Mutation(
         "simt: a side stores its rows where the other's belong",
         SIMT,
-        "quad_store(out + ROW(r) * TILE_WIDTH + DIM(d), x + d);",
-        "quad_store(out + (ROW(r) ^ 1) * TILE_WIDTH + DIM(d), x + d);",
+        "dims_store(out + ROW(r) * TILE_WIDTH, x);",
+        "dims_store(out + (ROW(r) ^ 1) * TILE_WIDTH, x);",
         on_cuda("plain", fill="needle"),
     ),
     Mutation(

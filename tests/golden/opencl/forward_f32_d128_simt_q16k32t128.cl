@@ -590,13 +590,23 @@ INLINE void scores_exponentiate(score_tile *s, row_state *rows, const tensors *t
     }
 }
 
-INLINE void value_load(float *x, LOCAL const float *row)
+/* The lane's dimensions of a row. */
+INLINE void dims_load(float *x, LOCAL const float *row)
 {
     UNROLL for (int i = 0; i < DIMS; i += SPAN)
         if (SPAN == 4)
             quad_load(x + i, row + DIM(i));
         else
             pair_load(x + i, row + DIM(i));
+}
+
+INLINE void dims_store(LOCAL float *row, const float *x)
+{
+    UNROLL for (int i = 0; i < DIMS; i += SPAN)
+        if (SPAN == 4)
+            quad_store(row + DIM(i), x + i);
+        else
+            pair_store(row + DIM(i), x + i);
 }
 
 /* The keys that all rows see, by fours, then what is left of them and those that only later rows see: a hidden value is never touched. */
@@ -610,14 +620,14 @@ INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_
         UNROLL for (int r = 0; r < ROWS; r++) quad_load(left[r], p + ROW(r) * SCORE_WIDTH + j);
         UNROLL for (int i = 0; i < 4; i++) {
             float right[DIMS];
-            value_load(right, v + (j + i) * TILE_WIDTH);
+            dims_load(right, v + (j + i) * TILE_WIDTH);
             UNROLL for (int r = 0; r < ROWS; r++)
                 UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = fma_f32(left[r][i], right[d], o->at[r][d]);
         }
     }
     for (int j = common; j < seen; j++) {
         float right[DIMS];
-        value_load(right, v + j * TILE_WIDTH);
+        dims_load(right, v + j * TILE_WIDTH);
         UNROLL for (int r = 0; r < ROWS; r++)
             if (j < keys_visible(args, at, FIRST_ROW + ROW(r), key))
                 UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = fma_f32(p[ROW(r) * SCORE_WIDTH + j], right[d], o->at[r][d]);
@@ -638,11 +648,7 @@ INLINE void output_store(const output_tile *o, const row_state *rows, const attu
         const float l = rows->l[r], inverse = reciprocal(l);
         float x[DIMS];
         UNROLL for (int d = 0; d < DIMS; d++) x[d] = l == 0.0f ? 0.0f : quotient(o->at[r][d], l, inverse);
-        UNROLL for (int d = 0; d < DIMS; d += SPAN)
-            if (SPAN == 4)
-                quad_store(out + ROW(r) * TILE_WIDTH + DIM(d), x + d);
-            else
-                pair_store(out + ROW(r) * TILE_WIDTH + DIM(d), x + d);
+        dims_store(out + ROW(r) * TILE_WIDTH, x);
     }
     BARRIER();
     tile_store(t->o + row_address(args->o, at->batch, at->query, at->head), args->o.seq, at->rows, args->head_dim_v, t->fast);

@@ -66,6 +66,7 @@ typedef struct attune_kernel_table {
     int row_count;
     const attune_tuned_row *tuned;
     int tuned_count;
+    const char *const *device_classes; /* the target's, oldest first, then NULL; NULL: any */
 } attune_kernel_table;
 
 /* ---- devices ---- */

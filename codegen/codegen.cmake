@@ -1,6 +1,7 @@
 # attune_add_kernels(<library> <target>): renders the kernels of a target of templates/attention.toml into
 # <build>/generated/<target> and adds the C sources among them to the library, each compiled for its instruction set.
-# With "" for the library they are rendered and no more. The kernels' texts are listed in attune_texts_<target>.
+# With "" for the library they are rendered and no more. attune_texts_<target> lists the kernels' texts, attune_classes_<target> the device
+# classes of the target; attune_classes_<id> and attune_flags_<id> say for which of them a text is, and with which flags it is compiled.
 #
 # Rendering is one run of codegen/generate.py per target, when a template that the target reads has changed (it says itself which they
 # are). It writes only what differs, so touching a template rebuilds what it feeds and nothing else. ATTUNE_EXTRA_KERNELS (globs over
@@ -32,11 +33,16 @@ function(attune_add_kernels library target)
     string(REPLACE "\n" ";" outputs "${outputs}")
     foreach(line IN LISTS outputs)
         string(REPLACE "|" ";" fields "${line}")
-        list(POP_FRONT fields file)
+        list(POP_FRONT fields file classes)
         list(APPEND files "${file}")
-        if(file MATCHES "/kernel_table_${target}\\.c$")
+        string(REPLACE "," ";" classes "${classes}")
+        get_filename_component(id "${file}" NAME_WE)
+        if(id STREQUAL "kernel_table_${target}")
+            set(attune_classes_${target} "${classes}" PARENT_SCOPE)
             set_source_files_properties("${file}" PROPERTIES INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/backends;${PROJECT_SOURCE_DIR}/include")
         else()
+            set(attune_classes_${id} "${classes}" PARENT_SCOPE)
+            set(attune_flags_${id} "${fields}" PARENT_SCOPE)
             set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "${ATTUNE_KERNEL_FLAGS};${fields}")
         endif()
     endforeach()

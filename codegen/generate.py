@@ -78,13 +78,26 @@ class Generator:
         found = []
         for arch in named or sorted({v.arch for v in variants}):
             try:
-                found.append(self.spec.find(target, arch, row.kernel)[1])
+                found.append(self._obstacles(target, arch, row))
             except specification.SpecError as error:
                 trouble = error
         if not found:
             raise trouble
         if all(found):
             raise specification.SpecError(f"'{row.kernel}' is rejected: {'; '.join(found[0])}")
+
+    def _obstacles(self, target, arch, row):
+        """Why the row's kernel does not serve its class on that processor."""
+        point, reasons = self.spec.find(target, arch, row.kernel)
+        serves = row.device_class in ("*", *self.spec.classes_for(point))
+        if self.spec.device_classes(target) is None or serves:
+            return reasons
+        return [*reasons, f"{row.device_class} is older than {' '.join(point.features)}"]
+
+    def _built_for(self, point, tuned):
+        """The device classes that a point is compiled for: those that may run it, and of these the ones that its tuned rows name."""
+        named = {row.device_class for row in tuned if row.kernel == point.id} or {"*"}
+        return [name for name in self.spec.classes_for(point) if named & {"*", name}]
 
     def selected(self, target, arch, globs):
         """(points that are rendered, rows that are tuned): those that a tuned row names, and those that match a glob."""
@@ -127,19 +140,21 @@ class Generator:
         )
 
     def files(self, target, arch, globs, out):
-        """What a render writes: triples (path, variant or None, function that gives the text)."""
+        """What a render writes: (path, device classes that it is for, compile flags, function that gives the text)."""
         self.check_globs(globs)
         points, tuned = self.selected(target, arch, globs)
         settings = self.spec.target(target)
         out = pathlib.Path(out)
         for point in points:
             path = out / f"{point.id}{settings['suffix']}"
-            yield path, point.variant, lambda point=point: self.renderer.kernel(point)
+            classes = self._built_for(point, tuned)
+            yield path, classes, point.variant.flags, lambda p=point: self.renderer.kernel(p)
         if settings["embed"]:  # whatever exists may be compiled at run time
             points, tuned = self.selected(target, arch, ["*"])
         yield (
             out / f"kernel_table_{target}.c",
-            None,
+            self.spec.device_classes(target) or [],
+            (),
             lambda: self.renderer.table(target, points, tuned),
         )
 
@@ -220,7 +235,9 @@ def parse_arguments(arguments):
     )
     parser.add_argument("--out", help="folder of --render")
     parser.add_argument(
-        "--outputs", action="store_true", help="name the files of --render, do not write them"
+        "--outputs",
+        action="store_true",
+        help="name the files of --render, their device classes and flags; do not write them",
     )
     parser.add_argument(
         "--stamp", help="file to touch after --render; beside it STAMP.d names what it depends on"
@@ -239,9 +256,9 @@ def render_target(generator, options):
     """--render."""
     globs = [glob for glob in options.points.split(",") if glob]
     files = generator.files(options.render, options.arch, globs, options.out)
-    for path, variant, text in files:
+    for path, classes, flags, text in files:
         if options.outputs:
-            print(path, *(variant.flags if variant else ()), sep="|")
+            print(path, ",".join(classes), *flags, sep="|")
         else:
             render.write_if_different(path, text())
     if options.stamp and not options.outputs:

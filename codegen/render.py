@@ -73,6 +73,7 @@ class Renderer:
             rows=[self._row(point, embed) for point in points],
             bodies=bodies,
             tuned=tuned,
+            device_classes=settings.get("device_classes"),
         )
 
     def _row(self, point, embed):

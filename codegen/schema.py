@@ -19,7 +19,7 @@ _ARITHMETIC = (
 _RULE = ({"expr": str, "why": str}, {"engine": str, "target": str})
 _TARGET = (
     {"engines": list, "files": list, "suffix": str, "embed": bool},
-    {"constants": dict, "variant": list, "device_classes": list},
+    {"constants": dict, "variant": list, "device_classes": list, "engine_features": dict},
 )
 _VARIANT = (
     {"name": str, "arch": str},
@@ -75,6 +75,10 @@ def _check_target(place, target, engines):
     _shape(place, target, _TARGET)
     for engine in target["engines"]:
         _one_of(place, "engine", engine, engines)
+    for engine, features in target.get("engine_features", {}).items():
+        _one_of(f"{place} engine_features", "engine", engine, target["engines"])
+        if type(features) is not list or not all(type(word) is str for word in features):
+            _fail(f"{place} engine_features", f"'{engine}' is no list of words")
     axes = {axis for engine in target["engines"] for axis in engines[engine]["axes"]}
     for number, variant in enumerate(target.get("variant", ()), 1):
         at = f"{place} variant {number}"

@@ -115,6 +115,7 @@ class Point:
     head_dim: int
     engine: str
     axes: tuple  # pairs (name, value)
+    features: tuple  # that a device must have
     id: str
 
     @property
@@ -205,8 +206,18 @@ class Spec:
             head_dim=head_dim,
             engine=engine,
             axes=tuple(values.items()),
+            features=variant.features + self._engine_features(target, engine),
             id=names.kernel_id(op, dtype, head_dim, engine, tuning),
         )
+
+    def _engine_features(self, target, engine):
+        return tuple(self.target(target).get("engine_features", {}).get(engine, ()))
+
+    def classes_for(self, point):
+        """The device classes that have the point's features, of those that the target names."""
+        classes = self.device_classes(point.target) or []
+        oldest = [classes.index(word) for word in point.features if word in classes]
+        return classes[max(oldest, default=0) :]
 
     def find(self, target, arch, kernel):
         """(point, reasons) of an id; SpecError where the spec holds no such combination."""

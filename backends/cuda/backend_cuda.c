@@ -2,6 +2,7 @@
  * are not needed). What it does with them is in backends/gpu. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpu.h"
 
@@ -90,18 +91,22 @@ static int attribute(int which, int device)
     return driver.device_attribute(&value, which, device) == 0 ? value : 0;
 }
 
-/* A class "sm_90"; the features are "sm_75" and every later capability up to the device's own. */
+static int capability_of(const char *device_class)
+{
+    return atoi(device_class + strlen("sm_"));
+}
+
+/* A class "sm_90"; the features are that and every older class of the spec. */
 static void describe(int device, int version, attune_device_caps *caps)
 {
-    static const int capabilities[] = {75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121};
     attune_device_info *const info = &caps->info;
     const int capability =
         10 * attribute(CAPABILITY_MAJOR, device) + attribute(CAPABILITY_MINOR, device);
     size_t length = 0;
-    for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++)
-        if (capabilities[i] <= capability)
+    for (const char *const *name = attune_kernel_table_cuda.device_classes; *name != NULL; name++)
+        if (capability_of(*name) <= capability)
             length += (size_t)snprintf(caps->features + length, sizeof caps->features - length,
-                                       "%ssm_%d", length > 0 ? " " : "", capabilities[i]);
+                                       "%s%s", length > 0 ? " " : "", *name);
     snprintf(caps->device_class, sizeof caps->device_class, "sm_%d", capability);
     snprintf(info->driver, sizeof info->driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
     if (capability == 0)
@@ -167,7 +172,7 @@ static int newest_known(int capability)
 /* Machine code for the device; where the compiler is older than it, PTX for the driver to compile. */
 static void architecture_option(const char *device_class, char option[64])
 {
-    const int capability = atoi(device_class + 3), known = newest_known(capability);
+    const int capability = capability_of(device_class), known = newest_known(capability);
     snprintf(option, 64, "--gpu-architecture=%s_%d", known == capability ? "sm" : "compute", known);
 }
 

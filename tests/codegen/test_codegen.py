@@ -154,6 +154,43 @@ class Tuned(unittest.TestCase):
                 specification.parse_tuned(text, "x/tuned.tsv")
 
 
+class EngineFeatures(unittest.TestCase):
+    """An engine that needs a device of some class or later."""
+
+    def setUp(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        self.templates, self.backends = folder / "templates", folder / "backends"
+        for name in ("templates", "backends"):
+            shutil.copytree(ROOT / name, folder / name)
+        spec = self.templates / "attention.toml"
+        target = "[target.cuda]\n"
+        features = "engine_features = { simt = ['sm_86', 'sm_80'] }\n"
+        spec.write_text(spec.read_text("utf-8").replace(target, target + features), "utf-8")
+        tuned = self.backends / "cuda" / "tuned.tsv"
+        kernel = "forward_f32_d32_simt_q64k64t128"
+        rows = f"sm_86\tforward\tf32\t32\t9\t{kernel}\n"
+        tuned.write_text(f"{specification.TUNED_HEADER}\n{rows}", "utf-8")
+        self.generator = generate.Generator(self.templates, self.backends)
+
+    def outputs(self, globs):
+        return list(self.generator.files("cuda", "x86_64", globs, "x"))
+
+    def test_older_classes_are_left_out(self):
+        kernels = ["forward_f32_d32_simt_q64k64*", "forward_f32_d32_simt_q32k32*"]
+        classes = {path.name: names for path, names, _, _ in self.outputs(kernels)}
+        every = self.generator.spec.device_classes("cuda")
+        self.assertEqual(classes["kernel_table_cuda.c"], every)
+        self.assertEqual(
+            classes["forward_f32_d32_simt_q32k32t128.cu"], every[every.index("sm_86") :]
+        )
+        self.assertEqual(classes["forward_f32_d32_simt_q64k64t128.cu"], ["sm_86"])
+
+    def test_rows_require_the_features(self):
+        *_, (_, _, _, table) = self.outputs([])
+        self.assertEqual(set(re.findall(r"requires_features = (.*),", table())), {'"sm_86 sm_80"'})
+
+
 class Texts(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -47,6 +47,16 @@ class Spec(unittest.TestCase):
             ),
             (r"when = \{ lanes", "when = { lane", r"variant 1: axis 'lane' is unknown"),
             (r"qk_step = 1", "qk_step = '1'", r"arithmetic: 'qk_step' is of type str"),
+            (
+                r"^(\[target.cuda\]\n)",
+                r"\1engine_features = { vector = ['sm_80'] }\n",
+                r"cuda\] engine_features: engine 'vector' is unknown",
+            ),
+            (
+                r"^(\[target.cuda\]\n)",
+                r"\1engine_features = { simt = 80 }\n",
+                r"cuda\] engine_features: 'simt' is no list of words",
+            ),
             (r"^\[target\.", "[targets.", r"unknown key 'targets'; there are problem"),
         ]:
             changed, count = re.subn(
@@ -115,6 +125,17 @@ class Files(unittest.TestCase):
             (self.folder / "backends" / "cpu" / "tuned.tsv").write_text(text, "utf-8")
             with self.assertRaisesRegex(specification.SpecError, f"cpu/tuned.tsv:2: .*{message}"):
                 self.generator().tuned("c")
+
+    def test_a_tuned_row_for_a_device_without_the_engine(self):
+        spec = self.folder / "templates" / "attention.toml"
+        changed = SPEC.replace(
+            "[target.cuda]\n", "[target.cuda]\nengine_features = { simt = ['sm_80'] }\n"
+        )
+        spec.write_text(changed, "utf-8")
+        with self.assertRaisesRegex(
+            specification.SpecError, "cuda/tuned.tsv:2: .*sm_75 is older than sm_80"
+        ):
+            self.generator().tuned("cuda")
 
     def test_a_row_twice(self):
         path = self.folder / "backends" / "cpu" / "tuned.tsv"

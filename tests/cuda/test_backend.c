@@ -19,7 +19,7 @@ static void caps_say_what_the_driver_says(void **state)
     assert_string_equal(caps.info.driver, "CUDA 13.0");
     assert_string_equal(caps.info.reason, "");
     assert_string_equal(caps.device_class, "sm_90");
-    assert_string_equal(caps.features, "sm_75 sm_80 sm_86 sm_87 sm_89 sm_90");
+    assert_string_equal(caps.features, "sm_75 sm_80 sm_86 sm_87 sm_88 sm_89 sm_90");
     assert_int_equal(caps.info.compute_units, 132);
     assert_int_equal(caps.info.global_memory, INT64_C(80) << 30);
     assert_int_equal(caps.max_threads, 1024);

@@ -86,9 +86,11 @@ class Workshop:
         flags = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-w"]
         flags += [f"-I{ROOT / folder}" for folder in ("backends", "backends/gpu", "include")]
         dtypes = mutation.check.dtypes() if mutation else ["f32"]
-        for file, *extra in self.render(target, templates, out, dtypes):
+        for file, _, *flags_of_it in self.render(target, templates, out, dtypes):
             if file.endswith(".c"):
-                subprocess.run(["cc", *flags, *extra, "-c", file, "-o", f"{file}.o"], check=True)
+                subprocess.run(
+                    ["cc", *flags, *flags_of_it, "-c", file, "-o", f"{file}.o"], check=True
+                )
                 objects.append(f"{file}.o")
         if target == "cuda":  # all kernels are compiled at run time
             images = out / "images.c"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What ptxas says of every kernel that backends/cuda/tuned.tsv names: registers without spills, and shared memory as the spec counts it.
 
-usage: test_cuda_resources.py [ARCHITECTURE...]      default: 75 80 86 89 90 100 120, all that Attune supports
+usage: test_cuda_resources.py [ARCHITECTURE...]      default: 75 80 86 89 90 100 120
 
 Exit status 0 when all is well, 1 when something is not, 77 where there is no nvcc.
 """
@@ -20,21 +20,20 @@ sys.path.insert(0, str(ROOT / "codegen"))
 import generate  # noqa: E402
 
 NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
-SUPPORTED = ("75", "80", "86", "89", "90", "100", "120")
+USUAL = ("75", "80", "86", "89", "90", "100", "120")
 # The kernels ask for shared memory at launch, which ptxas does not see; here it is asked for in the text.
 AT_LAUNCH = "extern __shared__ __align__(16) float fast[];"
 IN_TEXT = "__shared__ __align__(16) float fast[sizeof(fast_tiles) / 4];"
 
 
-def compile_kernel(text, architectures):
+def compile_kernel(text, flags, architectures):
     """What ptxas says, and whether it compiled; from the PTX of the oldest, as the build does."""
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / "kernel.cu"
         source.write_text(text, "utf-8")
         codes = ",".join(f"sm_{arch}" for arch in architectures)
         command = [NVCC, "-fatbin", f"-gencode=arch=compute_{architectures[0]},code=[{codes}]"]
-        command += ["-O3", "-fmad=false", "-Xptxas", "-v", "-diag-suppress", "177"]
-        command += [str(source), "-o", f"{folder}/kernel.fatbin"]
+        command += [*flags, "-Xptxas", "-v", str(source), "-o", f"{folder}/kernel.fatbin"]
         done = subprocess.run(command, capture_output=True, text=True)
         return done.stdout + done.stderr, done.returncode == 0
 
@@ -46,9 +45,9 @@ def shared_memory(said):
     return int(refused[1], 16) if refused else int(found[1]) if found else 0
 
 
-def faults(kernel, text, fast_memory, architectures):
+def faults(kernel, text, flags, fast_memory, architectures):
     """(lines for the table, what is wrong)."""
-    said, compiled = compile_kernel(text, architectures)
+    said, compiled = compile_kernel(text, flags, architectures)
     if not compiled:
         return [], [f"{kernel} does not compile: {said.strip()[-300:]}"]
     if text.count(AT_LAUNCH) != 1:
@@ -56,7 +55,8 @@ def faults(kernel, text, fast_memory, architectures):
             f"{kernel}: its text asks for shared memory in another way than this test knows"
         ]
     lines, wrong = [], []
-    used = shared_memory(compile_kernel(text.replace(AT_LAUNCH, IN_TEXT), architectures[:1])[0])
+    in_text = text.replace(AT_LAUNCH, IN_TEXT)
+    used = shared_memory(compile_kernel(in_text, flags, architectures[:1])[0])
     if used != fast_memory:
         wrong.append(f"{kernel}: {used} bytes of shared memory, the spec says {fast_memory}")
     reports = re.findall(
@@ -80,7 +80,7 @@ def main():
     if NVCC is None:
         print("SKIPPED: no nvcc")
         return 77
-    architectures = sys.argv[1:] or SUPPORTED
+    architectures = sys.argv[1:] or USUAL
     generator = generate.Generator(ROOT / "templates", ROOT / "backends")
     wanted = {}  # kernel: classes of devices
     for row in generator.tuned("cuda"):
@@ -89,9 +89,13 @@ def main():
     for kernel, classes in wanted.items():
         point, _ = generator.spec.find("cuda", "x86_64", kernel)
         fast_memory = generator.spec.engine_value(point, "fast_memory")
-        suited = [arch for arch in architectures if classes & {"*", f"sm_{arch}"}]
+        able = generator.spec.classes_for(point)
+        suited = [
+            arch for arch in architectures if f"sm_{arch}" in able and classes & {"*", f"sm_{arch}"}
+        ]
         if suited:
-            jobs.append((kernel, generator.renderer.kernel(point), fast_memory, suited))
+            text = generator.renderer.kernel(point)
+            jobs.append((kernel, text, point.variant.flags, fast_memory, suited))
     crowded = jobs[0][1].replace("__launch_bounds__(THREADS)", "__launch_bounds__(THREADS, 8)")
     if not any("spill" in what for what in faults(jobs[0][0], crowded, *jobs[0][2:])[1]):
         print("FAIL this test would not see a spill")

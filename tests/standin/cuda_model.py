@@ -57,13 +57,13 @@ def profile(build, row, block_q):
         return next(line for line in lines if line["kernel"] == row.kernel)
 
 
-def model(counts, text, row, block_q, arch):
+def model(counts, text, flags, row, block_q, arch):
     """What the pipe model makes of a profile on one architecture."""
     with tempfile.TemporaryDirectory() as folder:
         base = pathlib.Path(folder)
         (base / "kernel.cu").write_text(text, "utf-8")
         (base / "profile.json").write_text(json.dumps(counts), "utf-8")
-        nvcc = ["nvcc", "-cubin", f"-arch=sm_{arch}", "-O3", "-fmad=false", "-diag-suppress", "177"]
+        nvcc = ["nvcc", "-cubin", f"-arch=sm_{arch}", *flags]
         subprocess.run([*nvcc, base / "kernel.cu", "-o", base / "kernel.cubin"], check=True)
         heads = WIDTH // row.head_dim * (TOKENS // SEQLEN)
         size = 4 if row.dtype == "f32" else 2
@@ -129,7 +129,8 @@ def main():
         cells += [f"{classes['fp32']['issued'] / issued:.0%}"]
         flops = 4 * TOKENS * SEQLEN * WIDTH
         for arch in ARCHITECTURES:
-            m = model(counts, generator.renderer.kernel(point), row, block_q, arch)
+            text = generator.renderer.kernel(point)
+            m = model(counts, text, point.variant.flags, row, block_q, arch)
             cells += [describe(m, flops)]
         print("| " + " | ".join(cells) + " |", flush=True)
     return 1 if failures else 0

@@ -15,6 +15,7 @@ import fnmatch
 import os
 import pathlib
 import platform
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -101,30 +102,23 @@ class Generator:
 
     def selected(self, target, arch, globs):
         """(points that are rendered, rows that are tuned): those that a tuned row names, and those that match a glob."""
-        here = {variant.name for variant in self.spec.variants_for(target, arch)}
-        elsewhere = {variant.name for variant in self.spec.variants(target)} - here
-        exist = {point.id: point for point in self.spec.points(target, arch)}
-        tuned = [
-            row
-            for row in self.tuned(target)
-            if row.kernel in exist and row.device_class not in elsewhere
-        ]
+        ours = {variant.name for variant in self.spec.variants_for(target, arch)}
+        elsewhere = {variant.name for variant in self.spec.variants(target)} - ours
+        rows = [row for row in self.tuned(target) if row.device_class not in elsewhere]
+        named, matches = {row.kernel for row in rows}, _matcher(globs)
+        exist = self.spec.points(target, arch, lambda name: name in named or matches(name))
+        here = {point.id for point in exist}
+        tuned = [row for row in rows if row.kernel in here]
         rank = {row.kernel: number for number, row in reversed(list(enumerate(tuned)))}
-        wanted = [
-            point
-            for point in exist.values()
-            if point.id in rank or any(fnmatch.fnmatchcase(point.id, glob) for glob in globs)
-        ]
-        return sorted(wanted, key=self._order(rank)), tuned
+        return sorted(exist, key=self._order(rank)), tuned
 
     def check_globs(self, globs):
         """Globs serve every target, so one that matches nothing in one is no error, but in all of them it is."""
         for glob in globs:
             if not any(
-                fnmatch.fnmatchcase(point.id, glob)
+                self.spec.points(target, arch, _matcher([glob]))
                 for target in self.spec.targets
                 for arch in sorted({variant.arch for variant in self.spec.variants(target)})
-                for point in self.spec.points(target, arch)
             ):
                 raise specification.SpecError(f"--points: '{glob}' matches no kernel of any target")
 
@@ -149,14 +143,17 @@ class Generator:
             path = out / f"{point.id}{settings['suffix']}"
             classes = self._built_for(point, tuned)
             yield path, classes, point.variant.flags, lambda p=point: self.renderer.kernel(p)
-        if settings["embed"]:  # whatever exists may be compiled at run time
-            points, tuned = self.selected(target, arch, ["*"])
         yield (
             out / f"kernel_table_{target}.c",
             self.spec.device_classes(target) or [],
             (),
-            lambda: self.renderer.table(target, points, tuned),
+            lambda: self._table(target, arch, globs),
         )
+
+    def _table(self, target, arch, globs):
+        """Whatever exists may be compiled at run time."""
+        embed = self.spec.target(target)["embed"]
+        return self.renderer.table(target, *self.selected(target, arch, ["*"] if embed else globs))
 
     def depfile(self, target, stamp):
         """A line for make: what was read so far, which is what the texts of the target depend on."""
@@ -182,6 +179,12 @@ def list_points(generator, options):
             print(f"{target}: {count} points, such as {example[why]} - {why}")
     if options.why and not options.glob:
         print("With --glob GLOB every rejected point is named; a point may have several reasons.")
+
+
+def _matcher(globs):
+    """Whether a name matches one of them."""
+    patterns = "|".join(fnmatch.translate(glob) for glob in globs)
+    return re.compile(patterns).match if globs else lambda name: False
 
 
 def goldens(generator, update):

@@ -5,6 +5,7 @@ op      dtype   engine  tuning: one letter and number per axis, in the order of 
             head_dim
 """
 
+import functools
 import re
 
 _ID = re.compile(r"([a-z]+)_([a-z0-9]+)_d([0-9]+)_([a-z]+)_((?:[a-z][0-9]+)+)")
@@ -17,8 +18,12 @@ class KernelNameError(ValueError):
 
 def kernel_id(op, dtype, head_dim, engine, tuning):
     """`tuning`: pairs (letter, value) in the order of the engine's axes."""
-    axes = "".join(f"{letter}{value}" for letter, value in tuning)
-    return f"{op}_{dtype}_d{head_dim}_{engine}_{axes}"
+    return f"{op}_{dtype}_d{head_dim}_{engine}_{_axes(tuple(tuning))}"
+
+
+@functools.lru_cache(maxsize=None)
+def _axes(tuning):
+    return "".join(f"{letter}{value}" for letter, value in tuning)
 
 
 def parse_kernel_id(text):

@@ -176,28 +176,30 @@ class Spec:
             return table["device_classes"]
         return [row["name"] for row in table["variant"]] if "variant" in table else None
 
-    def candidates(self, target, arch):
-        """Every combination of axis values: pairs (point, reasons); a point exists when it has none."""
-        variants = self.variants(target)
+    def candidates(self, target, arch, wanted=lambda kernel: True):
+        """Every combination of axis values whose id is wanted: pairs (point, reasons); a point exists when it has none."""
         problem = self.data["problem"]
+        keys = list(itertools.product(problem["op"], problem["dtype"], problem["head_dim"]))
         for engine in self.target(target)["engines"]:
-            axes = self.engines[engine]["axes"]
-            keys = itertools.product(problem["op"], problem["dtype"], problem["head_dim"])
-            choices = list(itertools.product(*(axis["values"] for axis in axes.values())))
-            for key, chosen in itertools.product(keys, choices):
-                point = self._point(target, variants, arch, key, engine, chosen)
-                if point is not None:
+            tilings = list(self._tilings(target, arch, engine))
+            for key, (variant, values, tuning) in itertools.product(keys, tilings):
+                kernel = names.kernel_id(*key, engine, tuning)
+                if wanted(kernel):
+                    point = self._point(target, variant, key, engine, values, kernel)
                     yield point, self.rejections(point)
 
-    def _point(self, target, variants, arch, key, engine, chosen):
-        """None where no variant makes these axis values on that processor."""
+    def _tilings(self, target, arch, engine):
+        """Triples (variant, values of the axes, letters and values) of an engine on a processor."""
         axes = self.engines[engine]["axes"]
-        values = dict(zip(axes, chosen))
-        variant = _first_fit(variants, arch, values)
-        if variant is None:
-            return None
+        variants = self.variants(target)
+        for chosen in itertools.product(*(axis["values"] for axis in axes.values())):
+            values = dict(zip(axes, chosen))
+            variant = _first_fit(variants, arch, values)
+            if variant is not None:
+                yield variant, values, tuple(zip((a["letter"] for a in axes.values()), chosen))
+
+    def _point(self, target, variant, key, engine, values, kernel):
         op, dtype, head_dim = key
-        tuning = [(axes[axis]["letter"], value) for axis, value in values.items()]
         return Point(
             target=target,
             variant=variant,
@@ -207,7 +209,7 @@ class Spec:
             engine=engine,
             axes=tuple(values.items()),
             features=variant.features + self._engine_features(target, engine),
-            id=names.kernel_id(op, dtype, head_dim, engine, tuning),
+            id=kernel,
         )
 
     def _engine_features(self, target, engine):
@@ -239,11 +241,11 @@ class Spec:
         for (name, axis), (_, value) in zip(axes.items(), tuning):
             if value not in axis["values"]:
                 raise SpecError(f"'{kernel}': {value} is no value of {name}")
-        values = [value for _, value in tuning]
-        key = (op, dtype, head_dim)
-        point = self._point(target, self.variants(target), arch, key, engine, values)
-        if point is None:
+        values = dict(zip(axes, (value for _, value in tuning)))
+        variant = _first_fit(self.variants(target), arch, values)
+        if variant is None:
             raise SpecError(f"'{kernel}': {target} makes none such for {arch}")
+        point = self._point(target, variant, (op, dtype, head_dim), engine, values, kernel)
         return point, self.rejections(point)
 
     def rejections(self, point):
@@ -263,9 +265,9 @@ class Spec:
         except SpecError as error:
             raise SpecError(f"attention.toml: rule '{rule['why']}': {error}") from None
 
-    def points(self, target, arch):
-        """The points that exist."""
-        return [point for point, reasons in self.candidates(target, arch) if not reasons]
+    def points(self, target, arch, wanted=lambda kernel: True):
+        """The points that exist and whose id is wanted."""
+        return [point for point, why in self.candidates(target, arch, wanted) if not why]
 
     def engine_value(self, point, key):
         """A formula of the point's engine: threads, panel, fast_memory."""

@@ -37,10 +37,11 @@ typedef struct attune_kernel_row {
     int threads;          /* work-items of a group */
     int panel; /* columns of a packed panel (kernel_abi.h), 0: this kernel reads k and v in place */
     size_t fast_memory; /* bytes of local memory that a group declares */
+    int reproducible; /* 1: the bits of a row depend on no tile, no other row and no cut of the queries into chunks */
     const char *
         requires_features; /* space-separated words that attune_device_caps.features must hold, "" for none */
     /* how it rounds, for attune_plan_arithmetic; the step counts are n_s = ceil(head_dim / qk_step), n_pv = ceil(seqlen_k / pv_step) + key blocks */
-    double u_p, eta_p, u_acc, eps_exp;
+    double u_in, u_p, eta_p, u_acc, eps_exp;
     int qk_step, pv_step;
     /* source for a compiler at run time: `constants` then `body`, which many rows share; NULL in a dialect that is built ahead of time only */
     const char *constants;

@@ -78,21 +78,22 @@ class Renderer:
 
     def _row(self, point, embed):
         value = self.spec.engine_value
-        arithmetic = self.spec.engines[point.engine]["arithmetic"]
         return {
             "point": point,
             "values": point.values,
             "threads": value(point, "threads"),
             "panel": value(point, "panel"),
             "fast_memory": value(point, "fast_memory"),
-            "arithmetic": {name: _c_number(text) for name, text in arithmetic.items()},
+            "reproducible": self.spec.reproducible(point),
+            "arithmetic": {
+                name: _c_number(number) for name, number in self.spec.arithmetic(point).items()
+            },
             "constants": self.constants(point) if embed else None,
         }
 
 
-def _c_number(text):
-    """A number of the spec as C spells it: fractions exactly, as hexadecimal floats."""
-    value = specification.evaluate(str(text), {})
+def _c_number(value):
+    """A number as C spells it: fractions exactly, as hexadecimal floats."""
     return value.hex() if isinstance(value, float) else str(value)
 
 

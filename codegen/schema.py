@@ -5,15 +5,23 @@ class SpecError(ValueError):
     """The spec or a tuned table says something that cannot be; the message names the place."""
 
 
-# Of each table: the keys that must be there, then those that may, with their types.
+# Of each table: the keys that must be there, then those that may, with their types (several in a tuple: any of them).
 _PROBLEM = ({"op": list, "dtype": list, "head_dim": list}, {})
 _ENGINE = (
-    {"axes": dict, "threads": str, "panel": str, "fast_memory": str, "arithmetic": dict},
+    {
+        "axes": dict,
+        "threads": str,
+        "panel": str,
+        "fast_memory": str,
+        "reproducible": str,
+        "arithmetic": dict,
+    },
     {"doc": str},
 )
 _AXIS = ({"letter": str, "values": list}, {})
+_EXPRESSION = (str, int)
 _ARITHMETIC = (
-    {"u_p": str, "eta_p": str, "u_acc": str, "eps_exp": str, "qk_step": int, "pv_step": int},
+    dict.fromkeys(("u_in", "u_p", "eta_p", "u_acc", "eps_exp", "qk_step", "pv_step"), _EXPRESSION),
     {},
 )
 _RULE = ({"expr": str, "why": str}, {"engine": str, "target": str})
@@ -42,8 +50,10 @@ def _shape(place, table, keys):
         if kind is None:
             known = ", ".join([*required, *optional])
             _fail(place, f"unknown key '{key}'; there are {known}")
-        if type(value) is not kind:
-            _fail(place, f"'{key}' is of type {type(value).__name__} where {kind.__name__} belongs")
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if type(value) not in kinds:
+            belongs = " or ".join(each.__name__ for each in kinds)
+            _fail(place, f"'{key}' is of type {type(value).__name__} where {belongs} belongs")
         if kind is list and not value and key in required:
             _fail(place, f"'{key}' is empty")
 
@@ -67,8 +77,8 @@ def _check_engine(place, engine):
             _fail(at, f"letter '{letter}' belongs to another axis")
         letters.add(letter)
         for value in axis["values"]:
-            if type(value) is not int or value < 1:
-                _fail(at, f"the value {value!r} is no positive integer")
+            if type(value) is not int or value < 0:
+                _fail(at, f"the value {value!r} is no integer from 0 up")
 
 
 def _check_target(place, target, engines):

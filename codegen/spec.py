@@ -86,6 +86,10 @@ def evaluate(text, values):
         raise SpecError(f"expression '{text}': {error}") from None
 
 
+ELEMENT_SIZES = {"f32": 4, "f16": 2, "bf16": 2}  # bytes
+DTYPES = tuple(ELEMENT_SIZES)  # in the order of attune_dtype
+
+
 @dataclasses.dataclass(frozen=True)
 class Variant:
     """A target, refined: extra dialect files, compile flags and features that the device must have."""
@@ -125,7 +129,13 @@ class Point:
     @property
     def values(self):
         """Every name that an expression of the spec may use."""
-        return dict(self.variant.constants, head_dim=self.head_dim, **dict(self.axes))
+        return {
+            **{dtype: int(dtype == self.dtype) for dtype in DTYPES},
+            "element_size": ELEMENT_SIZES[self.dtype],
+            "head_dim": self.head_dim,
+            **dict(self.variant.constants),
+            **dict(self.axes),
+        }
 
 
 class Spec:
@@ -270,8 +280,27 @@ class Spec:
         return [point for point, why in self.candidates(target, arch, wanted) if not why]
 
     def engine_value(self, point, key):
-        """A formula of the point's engine: threads, panel, fast_memory."""
+        """A formula of the point's engine: threads, panel, fast_memory, reproducible."""
         return evaluate(self.engines[point.engine][key], point.values)
+
+    def reproducible(self, point):
+        """1 where the bits of a row are promised not to depend on tiles, batch or chunks, else 0."""
+        value = self.engine_value(point, "reproducible")
+        if value not in (0, 1):
+            raise SpecError(f"[engine.{point.engine}]: reproducible is {value} for {point.id}")
+        return int(value)
+
+    def arithmetic(self, point):
+        """How the point rounds: every formula of its engine's arithmetic as a number; steps are 1 or more."""
+        place = f"[engine.{point.engine}] arithmetic"
+        formulas = self.engines[point.engine]["arithmetic"]
+        numbers = {key: evaluate(str(text), point.values) for key, text in formulas.items()}
+        for key, number in numbers.items():
+            if key.endswith("_step") and not (isinstance(number, int) and number >= 1):
+                raise SpecError(f"{place}: {key} is {number} for {point.id}, no positive integer")
+            if not 0 <= number < float("inf"):
+                raise SpecError(f"{place}: {key} is {number} for {point.id}")
+        return numbers
 
     def constants(self, point):
         """The preprocessor constants of a kernel text, in the order in which they are printed."""
@@ -302,7 +331,6 @@ class TunedRow:
     kernel: str
 
 
-DTYPES = ("f32", "f16", "bf16")  # in the order of attune_dtype
 TUNED_HEADER = "device_class\top\tdtype\thead_dim\tmax_seqlen_q\tkernel"
 
 

@@ -134,6 +134,7 @@ attune_status attune_plan_arithmetic(const attune_plan *plan, attune_arithmetic 
     const attune_problem *const problem = &plan->problem;
     *arithmetic = (attune_arithmetic){
         .u_out = roundoff[problem->dtype],
+        .u_in = row->u_in,
         .u_p = row->u_p,
         .eta_p = row->eta_p,
         .u_acc = row->u_acc,

@@ -4,12 +4,15 @@
  * For one query row with scores s_j = scale · Σ_d q_d k_jd over the visible keys, m = max s_j, l = Σ exp(s_j - m),
  * P_j = exp(s_j - m) / l, O_d = Σ_j P_j v_jd and LSE = m + ln l, an output Ô is accepted where |Ô_d - O_d| <= B_d:
  *
- *   theta_j = |scale| · n_s · u_acc · Σ_d |q_d k_jd|  +  3·2^-24 (|s_j| + |m|)  +  eps_exp         relative error of p_j
- *   B_d     = (u_out + 2^-23) |O_d|  +  Σ_j P_j theta_j |v_jd - O_d|  +  (u_p + n_pv · u_acc) Σ_j P_j |v_jd|
- *             +  n_pv · 2^-24 |O_d|  +  (eta_p + 2^-124) Σ_j |v_jd| / l  +  n_pv · 2^-149 / l  +  tiny
+ *   theta_j = |scale| (n_s · u_acc + 2 u_in) Σ_d |q_d k_jd|  +  3·2^-24 (|s_j| + |m|)  +  eps_exp  relative error of p_j
+ *   B_d     = (u_out + 2^-23) |O_d|  +  Σ_j P_j theta_j |v_jd - O_d|  +  (u_p + u_in + n_pv · u_acc) Σ_j P_j |v_jd|
+ *             +  n_pv · 2^-24 |O_d|  +  (eta_p + 2^-124) Σ_j |v_jd| / l  +  n_pv · 2^-149 / l  +  u_in · 2^-126  +  tiny
  *   B_LSE   = Σ_j P_j theta_j  +  n · 2^-24  +  2^-24 |LSE|                                        n visible keys
  *
- * Three terms speak of underflow. `tiny` is half the smallest subnormal of the output's type: a stored output cannot be nearer. 2^-124 is
+ * u_in is 0 but for units that read their operands in a shorter format: then q and k each bring u_in to every product, and v brings it to its own.
+ *
+ * Four terms speak of underflow. `tiny` is half the smallest subnormal of the output's type: a stored output cannot be nearer. u_in · 2^-126
+ * is half the distance of a shorter format's subnormals, which v may have been rounded to. 2^-124 is
  * what kernels may drop of a p_j that is no normal fp32 number (2^-125, against a max of up to one octave above m), 2^-149 / l what one
  * accumulation step loses there (2^-150, l likewise). The bound is a linear combination of sums that do not depend on the kernel, so one
  * pass of the oracle serves every kernel that is judged against it. It is of first order in theta_j, so it says nothing where theta_j nears 1:
@@ -28,7 +31,9 @@ extern "C" {
 /* ---- how a computation rounds ---- */
 
 typedef struct attune_arithmetic {
-    double u_out;   /* unit roundoff of the stored output: 2^-24 f32, 2^-11 f16, 2^-8 bf16 */
+    double u_out; /* unit roundoff of the stored output: 2^-24 f32, 2^-11 f16, 2^-8 bf16 */
+    double
+        u_in; /* unit roundoff of q, k and v as the unit reads them: 2^-11 where it takes f32 as tf32, 0 where it takes what is stored */
     double u_p;     /* unit roundoff of P as it enters the second product */
     double eta_p;   /* 2^-25 where P is rounded to f16 (underflow), else 0 */
     double u_acc;   /* relative error of one accumulation step: 2^-24 for an FMA */
@@ -50,11 +55,12 @@ ATTUNE_API void attune_standard_arithmetic(const attune_problem *problem,
  * where fp32 cannot hold a score, in octaves or without the scale, or Σ_j exp(s_j - m) |v_jd|: nothing is promised there and any output is
  * accepted. */
 typedef struct attune_error_terms {
-    double score; /* Σ_j P_j |scale| Σ_d |q_d k_jd| · |v_jd - O_d|   multiplies n_s · u_acc */
+    double
+        score; /* Σ_j P_j |scale| Σ_d |q_d k_jd| · |v_jd - O_d|   multiplies n_s · u_acc + 2 u_in */
     double magnitude; /* Σ_j P_j (|s_j| + |m|) · |v_jd - O_d|            multiplies 3 · 2^-24 */
     double spread;    /* Σ_j P_j |v_jd - O_d|                            multiplies eps_exp */
     double
-        values; /* Σ_j P_j |v_jd|                                  multiplies u_p + n_pv · u_acc */
+        values; /* Σ_j P_j |v_jd|                                  multiplies u_p + u_in + n_pv · u_acc */
     double
         underflow; /* Σ_j |v_jd| / l                                  multiplies eta_p + 2^-124 */
     double peak;   /* 1 / l, the largest P_j                          multiplies n_pv · 2^-149 */

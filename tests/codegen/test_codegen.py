@@ -120,6 +120,69 @@ class Rules(unittest.TestCase):
                 self.assertLessEqual(g.spec.engine_value(points[row.kernel], "threads"), 256)
 
 
+class Rows(unittest.TestCase):
+    """What the runtime is told of a kernel may differ between the points of an engine."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        shutil.copytree(ROOT / "templates", self.folder / "templates")
+
+    def spec_with(self, *changes):
+        path = self.folder / "templates" / "attention.toml"
+        head, simt, tail = path.read_text("utf-8").partition("[engine.simt]")
+        for old, new in changes:
+            self.assertIn(old, tail)
+            tail = tail.replace(old, new, 1)
+        path.write_text(head + simt + tail, "utf-8")
+        return generator(self.folder / "templates")
+
+    def row(self, g, kernel):
+        """The members of the kernel's row in the rendered table."""
+        point, _ = g.spec.find("cuda", "x86_64", kernel)
+        table = g.renderer.table("cuda", [point], [])
+        return dict(re.findall(r"^        \.(\w+) = ([^\n]+),$", table, re.M))
+
+    def test_expressions_over_the_point(self):
+        g = self.spec_with(
+            ('u_in = "0"', 'u_in = "f32 * 2**-11"'),
+            ('u_p = "2**-24"', 'u_p = "f32 * 2**-11 + f16 * 2**-12 + bf16 * 2**-8"'),
+            ("qk_step = 1", 'qk_step = "32 // element_size"'),
+            ('reproducible = "1"', 'reproducible = "1 - pair * bf16"'),
+            ("axes.threads = ", 'axes.pair = { letter = "p", values = [0, 1] }\naxes.threads = '),
+            (
+                'fast_memory = "4 * (',
+                'fast_memory = "element_size * (',
+            ),
+        )
+        for dtype, pair, u_in, u_p, qk_step, reproducible in [
+            ("f32", 0, 2**-11, 2**-11, "8", "1"),
+            ("f16", 1, 0, 2**-12, "16", "1"),
+            ("bf16", 0, 0, 2**-8, "16", "1"),
+            ("bf16", 1, 0, 2**-8, "16", "0"),
+        ]:
+            row = self.row(g, f"forward_{dtype}_d64_simt_q32k32p{pair}t128")
+            got = (row["qk_step"], row["pv_step"], row["reproducible"])
+            self.assertEqual(got, (qk_step, "1", reproducible))
+            numbers = [float.fromhex(row[name]) for name in ("u_in", "u_p", "u_acc")]
+            self.assertEqual(numbers, [u_in, u_p, 2**-24])
+            floats = 64 * 68 + 32 * 36
+            self.assertEqual(int(row["fast_memory"]), floats * (4 if dtype == "f32" else 2))
+
+    def test_values_that_cannot_be(self):
+        for change, message in [
+            (("qk_step = 1", 'qk_step = "2 * f32"'), "arithmetic: qk_step is 0 for forward_f16"),
+            (("qk_step = 1", 'qk_step = "2**-1"'), "arithmetic: qk_step is 0.5"),
+            (('u_p = "2**-24"', 'u_p = "-1"'), "arithmetic: u_p is -1"),
+            (('u_p = "2**-24"', 'u_p = "f64"'), "cannot evaluate 'f64'"),
+            (('reproducible = "1"', 'reproducible = "threads"'), "reproducible is 128 for"),
+        ]:
+            g = self.spec_with(change)
+            with self.assertRaisesRegex(specification.SpecError, message):
+                self.row(g, "forward_f16_d64_simt_q32k32t128")
+            shutil.copy(ROOT / "templates" / "attention.toml", self.folder / "templates")
+
+
 class Tuned(unittest.TestCase):
     def test_every_problem_has_a_kernel_everywhere(self):
         g = generator()

@@ -42,11 +42,10 @@ class Spec(unittest.TestCase):
             (r'letter = "k"', 'letter = "kk"', r"axes.block_k: letter 'kk' is not one letter"),
             (
                 r"values = \[1, ",
-                "values = [0, ",
-                r"axes.block_q: the value 0 is no positive integer",
+                "values = [-1, ",
+                r"axes.block_q: the value -1 is no integer from 0 up",
             ),
             (r"when = \{ lanes", "when = { lane", r"variant 1: axis 'lane' is unknown"),
-            (r"qk_step = 1", "qk_step = '1'", r"arithmetic: 'qk_step' is of type str"),
             (
                 r"^(\[target.cuda\]\n)",
                 r"\1engine_features = { vector = ['sm_80'] }\n",
@@ -57,6 +56,9 @@ class Spec(unittest.TestCase):
                 r"\1engine_features = { simt = 80 }\n",
                 r"cuda\] engine_features: 'simt' is no list of words",
             ),
+            (r"qk_step = 1", "qk_step = [1]", r"'qk_step' is of type list where str or int bel"),
+            (r'u_in = "0", ', "", r"\[engine.vector\] arithmetic: the key 'u_in' is missing"),
+            (r'^reproducible = "1"$', "", r"\[engine.vector\]: the key 'reproducible' is missing"),
             (r"^\[target\.", "[targets.", r"unknown key 'targets'; there are problem"),
         ]:
             changed, count = re.subn(

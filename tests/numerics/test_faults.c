@@ -19,14 +19,16 @@ static const char *const shapes[] = {
     "op=forward,b=1,hq=1,hkv=1,sq=4,sk=40,d=32,scale=1000",
 };
 
-static attune_metrics judged(const char *shape, attune_dtype dtype, attune_fill fill,
-                             int64_t block_k, fault f)
+/* By the arithmetic of a plain fp32 kernel, but for operands that are said to be read with roundoff u_in. */
+static attune_metrics judged_with(double u_in, const char *shape, attune_dtype dtype,
+                                  attune_fill fill, int64_t block_k, fault f)
 {
     char text[256];
     snprintf(text, sizeof text, "%s,dtype=%s,lse=1", shape, attune_dtype_name(dtype));
     trial t = trial_filled(text, fill, 7);
     attune_reference *const reference = trial_reference(&t);
-    const attune_arithmetic arithmetic = fp32_arithmetic(&t.problem, block_k);
+    attune_arithmetic arithmetic = fp32_arithmetic(&t.problem, block_k);
+    arithmetic.u_in = u_in;
     tiled_forward(&t, block_k, f);
     attune_metrics metrics;
     assert_int_equal(attune_judge(reference, &arithmetic, t.tensors[TRIAL_O], t.lse, &metrics),
@@ -34,6 +36,12 @@ static attune_metrics judged(const char *shape, attune_dtype dtype, attune_fill 
     attune_reference_destroy(reference);
     trial_destroy(&t);
     return metrics;
+}
+
+static attune_metrics judged(const char *shape, attune_dtype dtype, attune_fill fill,
+                             int64_t block_k, fault f)
+{
+    return judged_with(0.0, shape, dtype, fill, block_k, f);
 }
 
 static void a_right_kernel_passes(void **state)
@@ -113,6 +121,8 @@ static const finding findings[] = {
     {FAULT_hidden_times_zero, ATTUNE_FILL_poison, ALL, CAUSAL},
     {FAULT_dropped_dimension, ATTUNE_FILL_lastdim, ALL, LONG},
     {FAULT_flushed_denormals, ATTUNE_FILL_denormal, ALL, LONG},
+    {FAULT_tf32_operands, ATTUNE_FILL_normal, F32, LONG},
+    {FAULT_tf32_operands, ATTUNE_FILL_denormal, F32, LONG},
     {FAULT_wrong_head, ATTUNE_FILL_needle, ALL, GROUPS},
     {FAULT_unwritten_row, ATTUNE_FILL_normal, ALL, LONG},
 };
@@ -137,6 +147,24 @@ static void every_fault_is_caught(void **state)
         caught[n->f] = true;
     }
     for (int f = 0; f < FAULT_COUNT; f++) assert_true(caught[f]);
+}
+
+/* Reading f32 as tf32 is a fault of a kernel that does not say so, and none of one that does. */
+static void shorter_operands_are_owned_up_to(void **state)
+{
+    (void)state;
+    double worst = 0.0;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int fill = 0; fill < ATTUNE_FILL_COUNT; fill++) {
+            const attune_metrics m = judged_with(0x1p-11, shapes[i], ATTUNE_F32, (attune_fill)fill,
+                                                 32, FAULT_tf32_operands);
+            if (!(m.bound_ratio <= 1.0 && m.lse_bound_ratio <= 1.0))
+                fail_msg("%s, %s: bound_ratio %g, lse_bound_ratio %g", shapes[i],
+                         attune_fill_name((attune_fill)fill), m.bound_ratio, m.lse_bound_ratio);
+            worst = fmax(worst, m.bound_ratio);
+        }
+    print_message("bound_ratio up to %.3f with tf32 operands\n", worst);
+    assert_true(worst > 0.25); /* no more is allowed than is needed */
 }
 
 /* Truncation stays within the bound of an arithmetic that owns up to it, but rounds one way only. */
@@ -164,9 +192,8 @@ static void truncation_is_a_bias(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_right_kernel_passes),
-        cmocka_unit_test(every_fill_can_be_trusted),
-        cmocka_unit_test(every_fault_is_caught),
+        cmocka_unit_test(a_right_kernel_passes), cmocka_unit_test(every_fill_can_be_trusted),
+        cmocka_unit_test(every_fault_is_caught), cmocka_unit_test(shorter_operands_are_owned_up_to),
         cmocka_unit_test(truncation_is_a_bias),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

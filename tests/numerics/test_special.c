@@ -202,6 +202,7 @@ static void bounds_are_the_formula(void **state)
 {
     (void)state;
     const attune_arithmetic a = {.u_out = 0x1p-3,
+                                 .u_in = 0x1p-13,
                                  .u_p = 0x1p-5,
                                  .eta_p = 0x1p-7,
                                  .u_acc = 0x1p-9,
@@ -214,12 +215,17 @@ static void bounds_are_the_formula(void **state)
                                   .values = 1e4,
                                   .underflow = 1e5,
                                   .peak = 0.5};
-    const double relative = 2.0 * 0x1p-9 * 1e1 + 3.0 * 0x1p-24 * 1e2 + 0x1p-11 * 1e3;
-    const double o = (0x1p-3 + 0x1p-23) * 7.0 + relative + (0x1p-5 + 8.0 * 0x1p-9) * 1e4 +
+    const double relative =
+        (2.0 * 0x1p-9 + 2.0 * 0x1p-13) * 1e1 + 3.0 * 0x1p-24 * 1e2 + 0x1p-11 * 1e3;
+    const double o = (0x1p-3 + 0x1p-23) * 7.0 + relative + (0x1p-5 + 0x1p-13 + 8.0 * 0x1p-9) * 1e4 +
                      8.0 * 0x1p-24 * 7.0 + 0x1p-7 * 1e5;
     assert_true(fabs(attune_bound_o(&a, &t, -7.0, ATTUNE_F32) / o - 1.0) < 1e-14);
     const double lse = relative + 5.0 * 0x1p-24 + 0x1p-24 * 7.0;
     assert_true(fabs(attune_bound_lse(&a, &t, -7.0, 5) / lse - 1.0) < 1e-14);
+
+    const attune_error_terms none = {.score = 0.0};
+    const attune_arithmetic shorter = {.u_in = 0x1p-11};
+    assert_true(attune_bound_o(&shorter, &none, 0.0, ATTUNE_F32) == 0x1p-137 + 0x1p-150);
 
     const attune_arithmetic exact = {.n_pv = 8.0};
     const attune_error_terms small = {.underflow = 0x1p-20, .peak = 0.5};

@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 enum { MAX_DIM = 256, MAX_BLOCK = 256 };
 
@@ -45,6 +46,24 @@ static float sum_cut(double exact)
     return fabs((double)nearest) > fabs(exact) ? nextafterf(nearest, 0.0f) : nearest;
 }
 
+/* To nearest, ties away from 0, as NVIDIA's units are handed it. */
+static float as_tf32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x1000u) & ~0x1fffu;
+    float rounded;
+    memcpy(&rounded, &bits, sizeof rounded);
+    return isfinite(x) ? rounded : x;
+}
+
+/* An element of q, k or v as the kernel reads it. */
+static float operand(const tiled_row *r, int tensor, int64_t seq, int64_t head, int64_t d)
+{
+    const float x = get(r->t, tensor, r->batch, seq, head, d);
+    return r->f == FAULT_tf32_operands ? as_tf32(x) : x;
+}
+
 static float score(const tiled_row *r, int64_t key)
 {
     const attune_problem *const p = &r->t->problem;
@@ -52,8 +71,7 @@ static float score(const tiled_row *r, int64_t key)
     const int64_t dims = p->head_dim - (r->f == FAULT_dropped_dimension);
     float dot = 0.0f;
     for (int64_t d = 0; d < dims; d++)
-        dot += get(r->t, TRIAL_Q, r->batch, r->row, r->head, d) *
-               get(r->t, TRIAL_K, r->batch, key, r->head_kv, d);
+        dot += operand(r, TRIAL_Q, r->row, r->head, d) * operand(r, TRIAL_K, key, r->head_kv, d);
     const float s = dot * (float)(p->softmax_scale * (r->f == FAULT_scale_off ? 1.01 : 1.0));
     return r->f == FAULT_f16_scores ? stored(ATTUNE_F16, s) : s;
 }
@@ -64,7 +82,7 @@ static float value(const tiled_row *r, int64_t key, int64_t first, int64_t d)
     if (key >= p->seqlen_k) return 0.0f;
     if (r->f == FAULT_swapped_values && key < first + 2 && first + 1 < p->seqlen_k)
         key = 2 * first + 1 - key;
-    const float v = get(r->t, TRIAL_V, r->batch, key, r->head_kv, d);
+    const float v = operand(r, TRIAL_V, key, r->head_kv, d);
     const float least = p->dtype == ATTUNE_F16 ? 0x1p-14f : FLT_MIN;
     return r->f == FAULT_flushed_denormals && fabsf(v) < least ? 0.0f : v;
 }

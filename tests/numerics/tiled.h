@@ -23,6 +23,7 @@
     X(hidden_times_zero, "hidden values are multiplied by 0")                                      \
     X(dropped_dimension, "the last dimension of q and k is left out")                              \
     X(flushed_denormals, "subnormal values count as 0")                                            \
+    X(tf32_operands, "q, k and v are read as tf32, with 13 bits less")                             \
     X(wrong_head, "query heads read key head h mod heads_kv")                                      \
     X(unwritten_row, "the last row is not written")
 

@@ -43,14 +43,15 @@ class Renderer:
         return "".join(f"#define {name} {value}\n" for name, value in self.spec.constants(point))
 
     def body(self, point):
-        """Everything after the constants: it depends on target, variant, engine and op, on no value of the point."""
-        key = (point.target, point.variant.name, point.engine, point.op)
+        """Everything after the constants: it depends on target, variant, engine, matrix unit and op, on no value of the point."""
+        key = (point.target, point.variant.name, body_name(point))
         if key not in self._bodies:
             self._bodies[key] = self.environment.get_template("body.j2").render(
                 dialect_files=point.variant.files,
                 kernel_abi=self.kernel_abi,
                 engine=point.engine,
                 op=point.op,
+                unit=point.unit,
                 has_panels=self.spec.engine_value(point, "panel") != 0,
             )
         return self._bodies[key]
@@ -67,7 +68,7 @@ class Renderer:
         embed = settings["embed"]
         bodies = {}
         for point in points if embed else ():
-            bodies.setdefault(f"body_{point.op}_{point.engine}", self.body(point))
+            bodies.setdefault(body_name(point), self.body(point))
         return self.environment.get_template("kernel_table.j2").render(
             target=target,
             rows=[self._row(point, embed) for point in points],
@@ -89,7 +90,14 @@ class Renderer:
                 name: _c_number(number) for name, number in self.spec.arithmetic(point).items()
             },
             "constants": self.constants(point) if embed else None,
+            "body": body_name(point),
         }
+
+
+def body_name(point):
+    """What a table calls the text that a point shares with others."""
+    unit = f"_{point.unit['name']}" if point.unit else ""
+    return f"body_{point.op}_{point.engine}{unit}"
 
 
 def _c_number(value):

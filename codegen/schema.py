@@ -16,7 +16,7 @@ _ENGINE = (
         "reproducible": str,
         "arithmetic": dict,
     },
-    {"doc": str},
+    {"doc": str, "unit": bool},
 )
 _AXIS = ({"letter": str, "values": list}, {})
 _EXPRESSION = (str, int)
@@ -33,6 +33,21 @@ _VARIANT = (
     {"name": str, "arch": str},
     {"when": dict, "files": list, "flags": list, "features": list, "constants": dict},
 )
+_UNIT = (
+    {
+        "name": str,
+        "doc": str,
+        "targets": list,
+        "dtypes": list,
+        **dict.fromkeys(("lanes", "rows", "columns", "depth", "accumulators"), int),
+        **dict.fromkeys(("row_words", "column_words", "slots"), int),
+        **dict.fromkeys(("slot", "row", "column"), str),
+        "row_masks": list,
+        **dict.fromkeys(("query", "keys", "values"), dict),
+    },
+    {},
+)
+_OPERAND = ({"row": str, "chunk": str}, {"byte": str})
 _TOP = ({"problem": dict, "engine": dict, "target": dict}, {"rule": list, "matrix_unit": list})
 
 
@@ -97,6 +112,20 @@ def _check_target(place, target, engines):
             _one_of(at, "axis", axis, axes)
 
 
+def _check_unit(place, unit, data):
+    _shape(place, unit, _UNIT)
+    for target in unit["targets"]:
+        _one_of(place, "target", target, data["target"])
+    for dtype in unit["dtypes"]:
+        _one_of(place, "dtype", dtype, data["problem"]["dtype"])
+    for operand in ("query", "keys", "values"):
+        _shape(f"{place} {operand}", unit[operand], _OPERAND)
+    if [type(mask) for mask in unit["row_masks"]] != [int, int]:
+        _fail(place, "row_masks are two integers, the first and the last")
+    if unit["rows"] * unit["columns"] != unit["lanes"] * unit["accumulators"]:
+        _fail(place, "the lanes' accumulators are not as many as the sums of a step")
+
+
 def check(data):
     """Raises SpecError at the first thing that is not as it should be."""
     _shape("", data, _TOP)
@@ -111,3 +140,9 @@ def check(data):
         for key in ("engine", "target"):
             if key in rule:
                 _one_of(place, key, rule[key], data[key])
+    names = set()
+    for number, unit in enumerate(data.get("matrix_unit", ()), 1):
+        _check_unit(f"[[matrix_unit]] {number}", unit, data)
+        if unit["name"] in names:
+            _fail(f"[[matrix_unit]] {number}", f"another is called '{unit['name']}'")
+        names.add(unit["name"])

@@ -120,6 +120,7 @@ class Point:
     engine: str
     axes: tuple  # pairs (name, value)
     features: tuple  # that a device must have
+    unit: dict  # the row of the matrix unit that it is for, or None
     id: str
 
     @property
@@ -134,6 +135,7 @@ class Point:
             "element_size": ELEMENT_SIZES[self.dtype],
             "head_dim": self.head_dim,
             **dict(self.variant.constants),
+            **{f"unit_{name}": n for name, n in (self.unit or {}).items() if isinstance(n, int)},
             **dict(self.axes),
         }
 
@@ -150,6 +152,7 @@ class Spec:
         self.engines = self.data["engine"]
         self.targets = self.data["target"]
         self.rules = self.data.get("rule", [])
+        self.units = self.data.get("matrix_unit", [])
 
     def target(self, name):
         """The table of a target."""
@@ -193,6 +196,8 @@ class Spec:
         for engine in self.target(target)["engines"]:
             tilings = list(self._tilings(target, arch, engine))
             for key, (variant, values, tuning) in itertools.product(keys, tilings):
+                if not self._has_unit(target, engine, key[1]):
+                    continue
                 kernel = names.kernel_id(*key, engine, tuning)
                 if wanted(kernel):
                     point = self._point(target, variant, key, engine, values, kernel)
@@ -219,8 +224,17 @@ class Spec:
             engine=engine,
             axes=tuple(values.items()),
             features=variant.features + self._engine_features(target, engine),
+            unit=self.unit(target, dtype) if self.engines[engine].get("unit") else None,
             id=kernel,
         )
+
+    def unit(self, target, dtype):
+        """The row of the matrix unit of a target that takes a dtype; None where there is none."""
+        rows = (row for row in self.units if target in row["targets"] and dtype in row["dtypes"])
+        return next(rows, None)
+
+    def _has_unit(self, target, engine, dtype):
+        return not self.engines[engine].get("unit") or self.unit(target, dtype) is not None
 
     def _engine_features(self, target, engine):
         return tuple(self.target(target).get("engine_features", {}).get(engine, ()))
@@ -244,6 +258,8 @@ class Spec:
         for name, value, known in chosen:
             if value not in known:
                 raise SpecError(f"'{kernel}': {target} has no {name} {value}")
+        if not self._has_unit(target, engine, dtype):
+            raise SpecError(f"'{kernel}': no matrix unit of {target} takes {dtype}")
         axes = self.engines[engine]["axes"]
         letters = "".join(axis["letter"] for axis in axes.values())
         if [letter for letter, _ in tuning] != list(letters):
@@ -261,6 +277,7 @@ class Spec:
     def rejections(self, point):
         """The `why` of every rule that forbids the point."""
         values = point.values
+        values["fast_memory"] = self.engine_value(point, "fast_memory")
         return [
             rule["why"]
             for rule in self.rules

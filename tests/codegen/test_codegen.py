@@ -227,9 +227,11 @@ class EngineFeatures(unittest.TestCase):
         for name in ("templates", "backends"):
             shutil.copytree(ROOT / name, folder / name)
         spec = self.templates / "attention.toml"
-        target = "[target.cuda]\n"
-        features = "engine_features = { simt = ['sm_86', 'sm_80'] }\n"
-        spec.write_text(spec.read_text("utf-8").replace(target, target + features), "utf-8")
+        there = 'engine_features = { matrix = ["sm_80"] }'
+        features = "engine_features = { simt = ['sm_86', 'sm_80'], matrix = ['sm_80'] }"
+        text = spec.read_text("utf-8")
+        self.assertEqual(text.count(there), 1)
+        spec.write_text(text.replace(there, features), "utf-8")
         tuned = self.backends / "cuda" / "tuned.tsv"
         kernel = "forward_f32_d32_simt_q64k64t128"
         rows = f"sm_86\tforward\tf32\t32\t9\t{kernel}\n"
@@ -251,7 +253,8 @@ class EngineFeatures(unittest.TestCase):
 
     def test_rows_require_the_features(self):
         *_, (_, _, _, table) = self.outputs([])
-        self.assertEqual(set(re.findall(r"requires_features = (.*),", table())), {'"sm_86 sm_80"'})
+        required = set(re.findall(r"requires_features = (.*),", table()))
+        self.assertEqual(required, {'"sm_86 sm_80"', '"sm_80"'})
 
 
 class Texts(unittest.TestCase):

@@ -75,7 +75,7 @@ def defined_words(text):
 def shared_templates():
     """The templates whose text is the same in every dialect."""
     templates = ROOT / "templates"
-    frames = {"body.j2", "kernel.j2", "kernel_table.j2"}
+    frames = {"body.j2", "kernel.j2", "kernel_table.j2", "unit.j2"}
     files = [path for path in templates.glob("*.j2") if path.name not in frames]
     return sorted(files + list(templates.glob("engine/*.j2")))
 

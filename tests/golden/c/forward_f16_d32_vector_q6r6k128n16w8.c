@@ -470,7 +470,7 @@ INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const bl
         for (int j = keys_visible(args, at, r, key); j < s->width; j++) s->at[r][j] = -F32_INFINITY;
 }
 
-INLINE void rows_update(row_state *rows, const score_tile *s, const tensors *t)
+INLINE void rows_update(row_state *rows, const score_tile *s, const attune_forward_args *args, const tensors *t)
 {
     for (int r = 0; r < BLOCK_Q; r++) {
         vec top = vec_load(s->at[r]);
@@ -491,7 +491,7 @@ INLINE void output_rescale(output_tile *o, const row_state *rows)
 }
 
 /* `weight` (canonical arithmetic) on vectors. */
-INLINE void scores_exponentiate(score_tile *s, row_state *rows, const tensors *t)
+INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_forward_args *args, const tensors *t)
 {
     for (int r = 0; r < BLOCK_Q; r++) {
         const vec m = vec_set(finite_max(rows->m[r])), rescale = vec_set(rows->rescale[r]);
@@ -584,9 +584,9 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
         if (key + BLOCK_K > at.keys_common)
             scores_hide(&s, args, &at, key);
 
-        rows_update(&rows, &s, t);
+        rows_update(&rows, &s, args, t);
         output_rescale(&o, &rows);
-        scores_exponentiate(&s, &rows, t);
+        scores_exponentiate(&s, &rows, args, t);
 
         values_stage(args, t, &at, key);
         output_accumulate(&o, &s, args, t, &at, key);

@@ -73,6 +73,94 @@ INLINE void words_store(void *p, const unsigned *x) { *(uint4 *)p = make_uint4(x
 #define LANES_MAX(x, scratch) LANES_REDUCE(x, fmaxf)
 #define LANES_SUM(x, scratch) LANES_REDUCE(x, __fadd_rn)
 
+/* ---- matrix units: warps of 32 ---- */
+
+#define UNIT_LANE ((int)threadIdx.x % 32)
+#define UNIT_BARRIER() __syncwarp()
+#define lane_xor(x, mask) __shfl_xor_sync(0xffffffffu, x, mask)
+
+/* PTX ISA, "Data Movement and Conversion Instructions": ldmatrix, cp.async; "Matrix Fragments for mma.m16n8k16", "... for mma.m16n8k8". */
+typedef unsigned fast_at;
+#define FAST_AT(p) ((unsigned)__cvta_generic_to_shared(p))
+
+INLINE void operand_load(unsigned *x, fast_at p)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(p) : "memory");
+}
+INLINE void operand_load_transposed(unsigned *x, fast_at p)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(p) : "memory");
+}
+
+#define unit_multiply CONCAT(unit_multiply_, STORAGE)
+#define MULTIPLY_16(dtype)                                                                                                    \
+    INLINE void unit_multiply_##dtype(float *c, const unsigned *rows, const unsigned *columns)                                \
+    {                                                                                                                         \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." #dtype "." #dtype ".f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, "  \
+                     "{ %8, %9}, { %0, %1, %2, %3};"                                                                            \
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                         \
+                     : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(columns[0]), "r"(columns[1]));             \
+    }
+MULTIPLY_16(f16)
+MULTIPLY_16(bf16)
+INLINE void unit_multiply_f32(float *c, const unsigned *rows, const unsigned *columns)
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, "
+                 "{ %0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(columns[0]), "r"(columns[1]));
+}
+
+/* The first source of cvt goes to the upper half. */
+#define pair_pack CONCAT(pair_pack_, STORAGE)
+INLINE unsigned pair_pack_f16(float a, float b)
+{
+    unsigned x;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(b), "f"(a));
+    return x;
+}
+INLINE unsigned pair_pack_bf16(float a, float b)
+{
+    unsigned x;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(b), "f"(a));
+    return x;
+}
+#define pair_pack_f32(a, b) 0u /* no 32-bit unit asks */
+INLINE unsigned word_round(unsigned x)
+{
+    unsigned y;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(__uint_as_float(x)));
+    return y;
+}
+INLINE float exp2_fast(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+INLINE int unhoisted(int x)
+{
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
+INLINE void copy_async(fast_at to, const void *from, int bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
+}
+#define copy_commit() asm volatile("cp.async.commit_group;" ::: "memory")
+#define COPY_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+
+INLINE void local_words_load(unsigned *x, const void *p)
+{
+    const uint4 y = *(const uint4 *)p;
+    x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
+}
+INLINE void local_words_store(void *p, const unsigned *x) { *(uint4 *)p = make_uint4(x[0], x[1], x[2], x[3]); }
+
 /* ---- entry ---- */
 
 #define KERNEL_ENTRY(name, function)                                                                                          \
@@ -518,7 +606,7 @@ INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const bl
     }
 }
 
-INLINE void rows_update(row_state *rows, const score_tile *s, const tensors *t)
+INLINE void rows_update(row_state *rows, const score_tile *s, const attune_forward_args *args, const tensors *t)
 {
     float top[ROWS];
     UNROLL for (int r = 0; r < ROWS; r++) {
@@ -540,7 +628,7 @@ INLINE void output_rescale(output_tile *o, const row_state *rows)
 }
 
 /* The probabilities go to local memory too, where the whole row's lanes read them. */
-INLINE void scores_exponentiate(score_tile *s, row_state *rows, const tensors *t)
+INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_forward_args *args, const tensors *t)
 {
     LOCAL float *p = fast_scores(t) + FIRST_ROW * SCORE_WIDTH + LANE;
     UNROLL for (int r = 0; r < ROWS; r++) {
@@ -653,9 +741,9 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
         if (key + BLOCK_K > at.keys_common)
             scores_hide(&s, args, &at, key);
 
-        rows_update(&rows, &s, t);
+        rows_update(&rows, &s, args, t);
         output_rescale(&o, &rows);
-        scores_exponentiate(&s, &rows, t);
+        scores_exponentiate(&s, &rows, args, t);
 
         values_stage(args, t, &at, key);
         output_accumulate(&o, &s, args, t, &at, key);

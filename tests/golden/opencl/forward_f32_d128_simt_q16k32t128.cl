@@ -553,7 +553,7 @@ INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const bl
     }
 }
 
-INLINE void rows_update(row_state *rows, const score_tile *s, const tensors *t)
+INLINE void rows_update(row_state *rows, const score_tile *s, const attune_forward_args *args, const tensors *t)
 {
     float top[ROWS];
     UNROLL for (int r = 0; r < ROWS; r++) {
@@ -575,7 +575,7 @@ INLINE void output_rescale(output_tile *o, const row_state *rows)
 }
 
 /* The probabilities go to local memory too, where the whole row's lanes read them. */
-INLINE void scores_exponentiate(score_tile *s, row_state *rows, const tensors *t)
+INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_forward_args *args, const tensors *t)
 {
     LOCAL float *p = fast_scores(t) + FIRST_ROW * SCORE_WIDTH + LANE;
     UNROLL for (int r = 0; r < ROWS; r++) {
@@ -688,9 +688,9 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
         if (key + BLOCK_K > at.keys_common)
             scores_hide(&s, args, &at, key);
 
-        rows_update(&rows, &s, t);
+        rows_update(&rows, &s, args, t);
         output_rescale(&o, &rows);
-        scores_exponentiate(&s, &rows, t);
+        scores_exponentiate(&s, &rows, args, t);
 
         values_stage(args, t, &at, key);
         output_accumulate(&o, &s, args, t, &at, key);

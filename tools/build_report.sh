@@ -1,6 +1,7 @@
 #!/bin/bash
-# How long a clean default build takes and how big what it installs is. Exit 1 beyond 3 minutes (on two processors or more), or where the shared
-# library, with the code of every backend that could be compiled here, is beyond 10 MB.
+# How long a clean default build takes, how big what it installs is, and what its code for NVIDIA's GPUs takes. Exit 1 beyond 3 minutes (on two
+# processors or more), where the shared library, with the code of every backend that could be compiled here, is beyond 10 MB, or where a
+# kernel spills.
 #
 #     tools/build_report.sh [JOBS]        JOBS: default the number of processors
 set -euo pipefail
@@ -10,11 +11,11 @@ jobs=${1:-$(nproc)}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-python=() # of tools/setup.sh, if it has run
-[[ ! -x build/venv/bin/python3 ]] || python=("-DPython3_EXECUTABLE=$PWD/build/venv/bin/python3")
+python=python3
+[[ ! -x build/venv/bin/python3 ]] || python=$PWD/build/venv/bin/python3 # of tools/setup.sh, if it has run
 
 begin=$SECONDS
-if ! { cmake -S . -B "$scratch/build" -DATTUNE_BUILD_TESTS=OFF "${python[@]}" &&
+if ! { cmake -S . -B "$scratch/build" -DATTUNE_BUILD_TESTS=OFF "-DPython3_EXECUTABLE=$(command -v "$python")" &&
     cmake --build "$scratch/build" --parallel "$jobs"; } >"$scratch/log" 2>&1; then
     tail -n 40 "$scratch/log" >&2
     exit 1
@@ -30,4 +31,15 @@ bytes() {
 kernels=$(find "$scratch/build/generated" \( -name 'forward_*.c' -o -name '*.fatbin' \) | wc -l)
 echo "clean default build: $seconds s with $jobs jobs (at most $MAX_SECONDS s), $kernels kernels compiled"
 echo "installed: $(bytes '*') bytes: shared library $(bytes '*.so.*') (at most $MAX_BYTES), static library $(bytes '*.a'), command $(bytes '*/bin/*')"
+
+# ATTUNE_CUDA_ARCHS of the build, as CMake said it
+archs=$(sed -nE 's/^-- cuda: nvcc compiles for //p' "$scratch/log")
+if [[ -n $archs ]]; then
+    status=0
+    IFS=';' read -ra archs <<<"$archs"
+    "$python" -B tests/codegen/test_cuda_resources.py "$scratch/build/generated/cuda" "${archs[@]}" >"$scratch/resources" ||
+        status=$?
+    [[ $status == 0 ]] && tail -n 1 "$scratch/resources" || cat "$scratch/resources"
+    [[ $status == 0 || $status == 77 ]] || exit 1
+fi
 [[ $seconds -le $MAX_SECONDS || $(nproc) -lt 2 ]] && [[ $(bytes '*.so.*') -le $MAX_BYTES ]]

@@ -131,8 +131,16 @@ has() {
     done
 }
 
+# has_tools NAME...: whether NVIDIA's packages in the environment have them all
+has_tools() {
+    local tool
+    for tool; do
+        compgen -G "$VENV/lib/python3*/site-packages/nvidia/*/bin/$tool" >/dev/null || return
+    done
+}
+
 install_python() {
-    local python modules=(jinja2) packages=('jinja2>=3')
+    local python modules=(jinja2) packages=('jinja2>=3') tools=()
     if ! has sys; then
         python=$(usable_python) || fail "no Python of at least 3.9 with venv: install python3 and python3-venv"
         rm -rf "$VENV"
@@ -145,8 +153,11 @@ install_python() {
     if [[ $MODE == test ]]; then
         modules+=(numpy ruff)
         packages+=(numpy "$RUFF")
+        # what reads the machine code of NVIDIA's compiler
+        if is_there nvcc || is_there /usr/local/cuda/bin/nvcc; then tools=(cuobjdump nvdisasm); fi
+        packages+=("${tools[@]/#/nvidia-cuda-}")
     fi
-    has "${modules[@]}" && return
+    has "${modules[@]}" && has_tools "${tools[@]}" && return
     say "installing ${packages[*]} into $VENV"
     retry "$VENV/bin/python3" -m pip install --quiet --disable-pip-version-check "${packages[@]}" ||
         fail "pip could not install ${packages[*]}"

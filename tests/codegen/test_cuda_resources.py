@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What ptxas says of every kernel that backends/cuda/tuned.tsv names: registers without spills, and shared memory as the spec counts it.
+"""What a build's machine code for NVIDIA's GPUs takes: every kernel that backends/cuda/tuned.tsv names is there, keeps to its registers and
+spills nothing. (That local memory is what the spec says, each text asserts itself.)
 
-usage: test_cuda_resources.py [ARCHITECTURE...]      default: 75 80 86 89 90 100 120
+usage: test_cuda_resources.py FOLDER ARCHITECTURE...     the folder of the fat binaries, what they were compiled for, such as 80 90
 
-Exit status 0 when all is well, 1 when something is not, 77 where there is no nvcc.
+Exit status 0 when all is well, 1 when something is not, 77 where nvcc or cuobjdump is missing.
 """
 
 import concurrent.futures
@@ -13,101 +14,95 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "codegen"))
 import generate  # noqa: E402
 
-NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
-USUAL = ("75", "80", "86", "89", "90", "100", "120")
-# The kernels ask for shared memory at launch, which ptxas does not see; here it is asked for in the text.
-AT_LAUNCH = "extern __shared__ __align__(16) float fast[];"
-IN_TEXT = "__shared__ __align__(16) float fast[sizeof(fast_tiles) / 4];"
+
+def cuda_tool(name):
+    """A program of the toolkit, or of its packages for Python; None where it is in neither."""
+    packages = pathlib.Path(sysconfig.get_path("purelib")).glob(f"nvidia/*/bin/{name}")
+    places = [name, f"/usr/local/cuda/bin/{name}", *map(str, packages)]
+    return next(filter(None, map(shutil.which, places)), None)
 
 
-def compile_kernel(text, flags, architectures):
-    """What ptxas says, and whether it compiled; from the PTX of the oldest, as the build does."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = pathlib.Path(folder) / "kernel.cu"
-        source.write_text(text, "utf-8")
-        codes = ",".join(f"sm_{arch}" for arch in architectures)
-        command = [NVCC, "-fatbin", f"-gencode=arch=compute_{architectures[0]},code=[{codes}]"]
-        command += [*flags, "-Xptxas", "-v", str(source), "-o", f"{folder}/kernel.fatbin"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        return done.stdout + done.stderr, done.returncode == 0
+NVCC, CUOBJDUMP = cuda_tool("nvcc"), cuda_tool("cuobjdump")
 
 
-def shared_memory(said):
-    """Bytes; beyond 48 KiB ptxas refuses and says how many there were."""
-    refused = re.search(r"too much shared data \(0x([0-9a-f]+) bytes", said)
-    found = re.search(r"(\d+) bytes smem", said)
-    return int(refused[1], 16) if refused else int(found[1]) if found else 0
-
-
-def faults(kernel, text, flags, fast_memory, architectures):
-    """(lines for the table, what is wrong)."""
-    said, compiled = compile_kernel(text, flags, architectures)
-    if not compiled:
-        return [], [f"{kernel} does not compile: {said.strip()[-300:]}"]
-    if text.count(AT_LAUNCH) != 1:
-        return [], [
-            f"{kernel}: its text asks for shared memory in another way than this test knows"
-        ]
-    lines, wrong = [], []
-    in_text = text.replace(AT_LAUNCH, IN_TEXT)
-    used = shared_memory(compile_kernel(in_text, flags, architectures[:1])[0])
-    if used != fast_memory:
-        wrong.append(f"{kernel}: {used} bytes of shared memory, the spec says {fast_memory}")
-    reports = re.findall(
-        r"Compiling entry function '\w+' for '(sm_\d+)'(.*?)Used (\d+) reg", said, re.S
+def resources(image):
+    """{architecture: (registers, bytes of stack and local memory)} of a fat binary with one kernel."""
+    command = [CUOBJDUMP, "-res-usage", image]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = re.findall(
+        r"^arch = sm_(\d+)$(.*?)REG:(\d+) STACK:(\d+) \S+ LOCAL:(\d+)", said, re.M | re.S
     )
-    if len(reports) != len(architectures):
-        wrong.append(
-            f"{kernel}: ptxas reports on {len(reports)} of {len(architectures)} architectures"
-        )
-    for arch, report, registers in reports:
-        lines.append(
-            f"{kernel:40} {arch:7} {registers:>3} registers {used:6} bytes of shared memory"
-        )
-        for count, what in re.findall(r"([1-9]\d*) (bytes (?:stack frame|spill \w+))", report):
-            wrong.append(f"{kernel}, {arch}: {count} {what}")
+    return {arch: (int(reg), int(stack) + int(local)) for arch, _, reg, stack, local in found}
+
+
+def compile_text(text, flags, folder):
+    """A fat binary for one architecture; None where nvcc refuses."""
+    source, image = pathlib.Path(folder) / "kernel.cu", pathlib.Path(folder) / "kernel.fatbin"
+    source.write_text(text, "utf-8")
+    command = [NVCC, "-fatbin", "-gencode=arch=compute_80,code=sm_80", *flags, source, "-o", image]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return image if done.returncode == 0 else None
+
+
+def judge_is_right(text, flags):
+    """A spill is seen, and a text that needs other local memory than the spec says does not compile."""
+    with tempfile.TemporaryDirectory() as folder:
+        crowded = text.replace("__launch_bounds__(THREADS)", "__launch_bounds__(THREADS, 8)")
+        image = compile_text(crowded, flags, folder)
+        sees_spills = image is not None and resources(image)["80"][1] > 0
+        larger = re.sub(r"(#define FAST_MEMORY \d+)", r"\1 + 4", text)
+        return sees_spills and compile_text(larger, flags, folder) is None
+
+
+def faults(kernel, image, architectures):
+    """(lines for the table, what is wrong)."""
+    if not image.exists():
+        return [], [f"{kernel}: there is no {image.name}"]
+    found = resources(image)
+    lines = [
+        f"{kernel:40} sm_{arch:4} {registers:3} registers" for arch, (registers, _) in found.items()
+    ]
+    wrong = [
+        f"{kernel}, sm_{arch}: {spilt} bytes of stack"
+        for arch, (_, spilt) in found.items()
+        if spilt
+    ]
+    if set(found) != set(architectures):
+        wrong.append(f"{kernel} is compiled for {sorted(found)}, not for {sorted(architectures)}")
     return lines, wrong
 
 
 def main():
-    """All kernels for all architectures."""
-    if NVCC is None:
-        print("SKIPPED: no nvcc")
+    """All kernels of the build."""
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    if NVCC is None or CUOBJDUMP is None:
+        print(f"SKIPPED: no {'nvcc' if NVCC is None else 'cuobjdump'}")
         return 77
-    architectures = sys.argv[1:] or USUAL
+    folder, architectures = pathlib.Path(sys.argv[1]), sys.argv[2:]
     generator = generate.Generator(ROOT / "templates", ROOT / "backends")
-    wanted = {}  # kernel: classes of devices
-    for row in generator.tuned("cuda"):
-        wanted.setdefault(row.kernel, set()).add(row.device_class)
     jobs = []
-    for kernel, classes in wanted.items():
-        point, _ = generator.spec.find("cuda", "x86_64", kernel)
-        fast_memory = generator.spec.engine_value(point, "fast_memory")
-        able = generator.spec.classes_for(point)
-        suited = [
-            arch for arch in architectures if f"sm_{arch}" in able and classes & {"*", f"sm_{arch}"}
-        ]
-        if suited:
-            text = generator.renderer.kernel(point)
-            jobs.append((kernel, text, point.variant.flags, fast_memory, suited))
-    crowded = jobs[0][1].replace("__launch_bounds__(THREADS)", "__launch_bounds__(THREADS, 8)")
-    if not any("spill" in what for what in faults(jobs[0][0], crowded, *jobs[0][2:])[1]):
-        print("FAIL this test would not see a spill")
+    for path, classes, _, _ in generator.files("cuda", "x86_64", [], folder):
+        suited = [arch for arch in architectures if f"sm_{arch}" in classes]
+        if path.suffix == ".cu" and suited:
+            jobs.append((path.stem, path.with_suffix(".fatbin"), suited))
+    point, _ = generator.spec.find("cuda", "x86_64", jobs[-1][0])
+    if not judge_is_right(generator.renderer.kernel(point), point.variant.flags):
+        print("FAIL this test would not see a spill, or local memory that the spec does not know")
         return 1
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for lines, wrong in pool.map(lambda job: faults(*job), jobs):
             print("\n".join([*lines, *(f"FAIL {what}" for what in wrong)]), flush=True)
             failures += len(wrong)
-    print(
-        f"{len(jobs)} kernels, {sum(len(job[3]) for job in jobs)} compilations, {failures} failures"
-    )
+    print(f"{len(jobs)} kernels, {sum(len(job[2]) for job in jobs)} images, {failures} failures")
     return 1 if failures else 0
 
 

@@ -12,12 +12,18 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import platform
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
 from mutations import FOLD, MUTATIONS, ROOT, STANDIN
+
+sys.path.insert(0, str(ROOT / "codegen"))
+import generate  # noqa: E402
+import render  # noqa: E402
 
 
 def mutated(text, old, new, where):
@@ -46,25 +52,36 @@ class Workshop:
             None,
         )
 
-    def render(self, target, templates, out, dtypes):
-        """Renders the kernels that the checks need: lines (file, flags)."""
-        backends = out / "backends"
-        (backends / "cpu").mkdir(parents=True)
+    def narrow(self, templates, backends, dtypes):
+        """Leaves in a copy of the spec and the tables what the checks need: head_dim 64, those dtypes, the class of this processor."""
+        spec = templates / "attention.toml"
+        text = spec.read_text("utf-8")
+        for axis, values in [("dtype", dtypes), ("head_dim", [64])]:
+            text, count = re.subn(rf"^{axis} = .*$", f"{axis} = {values}", text, flags=re.M)
+            assert count == 1, axis
+        spec.write_text(text, "utf-8")
+        for path in (ROOT / "backends").glob("*/tuned.tsv"):
+            header, *rows = path.read_text("utf-8").splitlines()
+            kernels = tuple(f"_{dtype}_d64_" for dtype in dtypes)
+            rows = [row for row in rows if any(kernel in row for kernel in kernels)]
+            if path.parent.name == "cpu":
+                rows = [row for row in rows if row.startswith(f"{self.device_class}\t")]
+                lanes = rows[-1].rsplit("w", 1)[1]
+            copy = backends / path.parent.name / path.name
+            copy.parent.mkdir(parents=True)
+            copy.write_text("\n".join([header, *rows]) + "\n", "utf-8")
         shutil.copy(ROOT / "backends" / "kernel_abi.h", backends)
-        for folder in ("opencl", "cuda"):
-            shutil.copytree(ROOT / "backends" / folder, backends / folder)
-        header, *rows = (ROOT / "backends" / "cpu" / "tuned.tsv").read_text("utf-8").splitlines()
-        rows = [row for row in rows if row.startswith(f"{self.device_class}\t")]
-        rows = [row for row in rows if any(f"_{dtype}_d64_" in row for dtype in dtypes)]
-        (backends / "cpu" / "tuned.tsv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
-        lanes = rows[-1].rsplit("w", 1)[1]
-        points = ",".join(f"forward_{dtype}_d64_vector_q4r4k64n16w{lanes}" for dtype in dtypes)
-        command = [sys.executable, "-B", ROOT / "codegen" / "generate.py", "--render", target]
-        command += ["--out", out / target, "--templates", templates, "--backends", backends]
-        command += ["--points", points]
-        subprocess.run(command, check=True)
-        named = subprocess.run([*command, "--outputs"], check=True, capture_output=True, text=True)
-        return [line.split("|") for line in named.stdout.splitlines()]
+        return [f"forward_*_d64_vector_q4r4k64n16w{lanes}"]
+
+    def sources(self, target, templates, out, dtypes):
+        """Renders the kernels that the checks need: pairs (C file, compile flags)."""
+        globs = self.narrow(templates, out / "backends", dtypes)
+        generator = generate.Generator(templates, out / "backends")
+        arch = generate.processor(platform.machine())
+        for path, _, flags, text in generator.files(target, arch, globs, out / target):
+            if path.suffix == ".c":
+                render.write_if_different(path, text())
+                yield path, flags
 
     def library(self, mutation):
         """Folder of a libattune.so.0 with that fault (None: with none)."""
@@ -86,12 +103,9 @@ class Workshop:
         flags = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-w"]
         flags += [f"-I{ROOT / folder}" for folder in ("backends", "backends/gpu", "include")]
         dtypes = mutation.check.dtypes() if mutation else ["f32"]
-        for file, _, *flags_of_it in self.render(target, templates, out, dtypes):
-            if file.endswith(".c"):
-                subprocess.run(
-                    ["cc", *flags, *flags_of_it, "-c", file, "-o", f"{file}.o"], check=True
-                )
-                objects.append(f"{file}.o")
+        for file, own_flags in self.sources(target, templates, out, dtypes):
+            subprocess.run(["cc", *flags, *own_flags, "-c", file, "-o", f"{file}.o"], check=True)
+            objects.append(f"{file}.o")
         if target == "cuda":  # all kernels are compiled at run time
             images = out / "images.c"
             images.write_text(

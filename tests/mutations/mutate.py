@@ -52,32 +52,32 @@ class Workshop:
             None,
         )
 
-    def narrow(self, templates, backends, dtypes):
-        """Leaves in a copy of the spec and the tables what the checks need: head_dim 64, those dtypes, the class of this processor."""
+    def narrow(self, templates, backends, dtypes, tuned):
+        """Leaves in a copy of the spec head_dim 64 and those dtypes, of the tables their rows for this processor, or with `tuned` unset none."""
         spec = templates / "attention.toml"
         text = spec.read_text("utf-8")
         for axis, values in [("dtype", dtypes), ("head_dim", [64])]:
             text, count = re.subn(rf"^{axis} = .*$", f"{axis} = {values}", text, flags=re.M)
             assert count == 1, axis
         spec.write_text(text, "utf-8")
+        kernels = tuple(f"_{dtype}_d64_" for dtype in dtypes)
         for path in (ROOT / "backends").glob("*/tuned.tsv"):
             header, *rows = path.read_text("utf-8").splitlines()
-            kernels = tuple(f"_{dtype}_d64_" for dtype in dtypes)
-            rows = [row for row in rows if any(kernel in row for kernel in kernels)]
             if path.parent.name == "cpu":
                 rows = [row for row in rows if row.startswith(f"{self.device_class}\t")]
-                lanes = rows[-1].rsplit("w", 1)[1]
+            rows = [row for row in rows if tuned and any(kernel in row for kernel in kernels)]
             copy = backends / path.parent.name / path.name
             copy.parent.mkdir(parents=True)
             copy.write_text("\n".join([header, *rows]) + "\n", "utf-8")
         shutil.copy(ROOT / "backends" / "kernel_abi.h", backends)
-        return [f"forward_*_d64_vector_q4r4k64n16w{lanes}"]
 
-    def sources(self, target, templates, out, dtypes):
-        """Renders the kernels that the checks need: pairs (C file, compile flags)."""
-        globs = self.narrow(templates, out / "backends", dtypes)
+    def sources(self, target, templates, out, dtypes, tuned):
+        """Renders the kernels that a check needs, one small one and with `tuned` others too: pairs (C file, compile flags)."""
+        self.narrow(templates, out / "backends", dtypes, tuned)
         generator = generate.Generator(templates, out / "backends")
         arch = generate.processor(platform.machine())
+        variant = next(v for v in generator.spec.variants("c") if v.name == self.device_class)
+        globs = [f"forward_*_d64_vector_q4r4k64n16w{dict(variant.when)['lanes']}"]
         for path, _, flags, text in generator.files(target, arch, globs, out / target):
             if path.suffix == ".c":
                 render.write_if_different(path, text())
@@ -103,7 +103,8 @@ class Workshop:
         flags = ["-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-w"]
         flags += [f"-I{ROOT / folder}" for folder in ("backends", "backends/gpu", "include")]
         dtypes = mutation.check.dtypes() if mutation else ["f32"]
-        for file, own_flags in self.sources(target, templates, out, dtypes):
+        tuned = not mutation or mutation.check.program == "same_bits"
+        for file, own_flags in self.sources(target, templates, out, dtypes, tuned):
             subprocess.run(["cc", *flags, *own_flags, "-c", file, "-o", f"{file}.o"], check=True)
             objects.append(f"{file}.o")
         if target == "cuda":  # all kernels are compiled at run time
@@ -118,13 +119,14 @@ class Workshop:
         return out
 
     def run(self, library, check):
-        """Runs a check with that library: its exit status and last line."""
+        """Runs a check with that library: its exit status and its last line, or what did not compile."""
         environment = dict(os.environ, LD_LIBRARY_PATH=str(library), OMP_WAIT_POLICY="passive")
         device = {"c": "cpu", "opencl": self.opencl, "cuda": "cuda:0"}[check.target]
         command = check.command(self.build, device)
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        lines = (done.stdout + done.stderr).strip().splitlines()
-        return done.returncode, lines[-1] if lines else ""
+        lines = (done.stderr + done.stdout).strip().splitlines()
+        uncompiled = [line.strip() for line in lines if "cannot be compiled" in line]
+        return (2, uncompiled[0]) if uncompiled else (done.returncode, lines[-1] if lines else "")
 
     def judge(self, mutation):
         """(mutation, whether it was caught, what happened)."""

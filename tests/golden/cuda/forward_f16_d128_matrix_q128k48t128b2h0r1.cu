@@ -1,17 +1,17 @@
-/* forward_f16_d128_matrix_q128k64t128b2h0r1 for cuda (cuda), rendered from templates/: change it there. */
+/* forward_f16_d128_matrix_q128k48t128b2h0r1 for cuda (cuda), rendered from templates/: change it there. */
 
-#define KERNEL_NAME forward_f16_d128_matrix_q128k64t128b2h0r1
-#define PACK_NAME forward_f16_d128_matrix_q128k64t128b2h0r1_pack
+#define KERNEL_NAME forward_f16_d128_matrix_q128k48t128b2h0r1
+#define PACK_NAME forward_f16_d128_matrix_q128k48t128b2h0r1_pack
 #define STORAGE f16
 #define HEAD_DIM 128
 #define BLOCK_Q 128
-#define BLOCK_K 64
+#define BLOCK_K 48
 #define THREADS 128
 #define BUFFERS 2
 #define HOLD 0
 #define REPRODUCIBLE 1
 #define PANEL 0
-#define FAST_MEMORY 65552
+#define FAST_MEMORY 57376
 
 /* Dialect CUDA C++ (nvcc and NVRTC; no header): qualifiers, scalar words, work-items, entry. Compile with -fmad=false: every fused operation is
  * written out. */
@@ -497,7 +497,7 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
 typedef struct fast_tiles {
     unsigned char q[BLOCK_Q * ROW_BYTES]; /* at the end O */
     unsigned char ring[BUFFERS][TILE_BYTES];
-    unsigned odd_values[4]; /* not 0: a hidden value may be infinite or NaN */
+    unsigned odd_values[8]; /* of each unit of lanes; not 0: it saw a value that is infinite or NaN where some are hidden */
 } fast_tiles;
 typedef char fast_memory_is_what_the_spec_says[sizeof(fast_tiles) == FAST_MEMORY ? 1 : -1];
 
@@ -645,7 +645,7 @@ INLINE void probability_operand(unsigned *x, const float *p)
 INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
 {
     const int row = UNIT_QUERY_ROW;
-    if (THREAD == 0) fast_of(t)->odd_values[0] = 0u;
+    if (THREAD < 8) fast_of(t)->odd_values[THREAD] = 0u;
     tile_copy(fast_of(t)->q, BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq, at->rows, args->head_dim);
     copy_commit();
     UNROLL for (int step = 0; step < BUFFERS - 1; step++) ring_fill(args, t, at, step);
@@ -835,15 +835,23 @@ INLINE void values_stage(const attune_forward_args *args, const tensors *t, cons
     ring_advance(args, t, at, step);
     if (HAS_HIDDEN_VALUES(args, at, key)) {
         LOCAL const unsigned char *values = ring_at(t, step);
-        unsigned odd = 0u;
+        float odd = 0.0f;
         UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
             unsigned words[4];
             local_words_load(words, values + byte);
-            UNROLL for (int i = 0; i < 4; i++) odd |= NOT_FINITE(words[i]);
+            if ((NOT_FINITE(words[0]) | NOT_FINITE(words[1]) | NOT_FINITE(words[2]) | NOT_FINITE(words[3])) != 0u) odd = 1.0f;
         }
-        if (odd != 0u) fast_of(t)->odd_values[0] = 1u;
+        UNROLL for (int mask = 1; mask < UNIT_LANES; mask *= 2) odd = max_f32(odd, lane_xor(odd, mask));
+        if (odd != 0.0f && UNIT_LANE == 0) fast_of(t)->odd_values[THREAD / UNIT_LANES] = 1u;
         BARRIER();
     }
+}
+
+INLINE int has_odd_values(const tensors *t)
+{
+    unsigned any = 0u;
+    UNROLL for (int i = 0; i < UNITS; i++) any |= fast_of(t)->odd_values[i];
+    return any != 0u;
 }
 
 /* The halves of a word of V (or the word) that are finite. */
@@ -879,8 +887,8 @@ INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_
                               int key)
 {
     LOCAL unsigned char *const values = ring_at(t, key / BLOCK_K * 2 + 1);
+    if (HAS_HIDDEN_VALUES(args, at, key) && has_odd_values(t)) odd_values_add(o, args, at, values, key);
     const int swizzle = unhoisted(lane_swizzle(UNIT_VALUES_ROW, UNIT_VALUES_CHUNK));
-    if (HAS_HIDDEN_VALUES(args, at, key) && fast_of(t)->odd_values[0] != 0u) odd_values_add(o, args, at, values, key);
     UNROLL for (int k = 0; k < BLOCK_K; k += UNIT_DEPTH) {
 #if REPRODUCIBLE
         unsigned ones[UNIT_COLUMN_WORDS];

@@ -31,7 +31,7 @@ typedef struct attune_kernel_row {
     const char *id; /* codegen/names.py prints and parses it */
     attune_op op;   /* matched exactly, like dtype */
     attune_dtype dtype;
-    const char *engine;   /* "vector", "simt" */
+    const char *engine;   /* a name of ATTUNE_ENGINES */
     int head_dim;         /* head_dim and head_dim_v of the problem must not exceed it */
     int block_q, block_k; /* rows of queries and keys in one tile */
     int threads;          /* work-items of a group */
@@ -51,7 +51,8 @@ typedef struct attune_kernel_row {
     attune_group_function *pack;
 } attune_kernel_row;
 
-/* A line of backends/<x>/tuned.tsv: on devices of that class, problems with seqlen_q <= max_seqlen_q prefer that kernel. */
+/* A line of backends/<x>/tuned.tsv: on devices of that class, problems with seqlen_q <= max_seqlen_q prefer that kernel, or the next that
+ * a line names where the device or the options of a plan refuse it. */
 typedef struct attune_tuned_row {
     const char *device_class; /* compared with attune_device_caps.device_class; "*" is any */
     attune_op op;
@@ -61,7 +62,8 @@ typedef struct attune_tuned_row {
     const char *kernel;
 } attune_tuned_row;
 
-/* Sorted: rows by (op, dtype, head_dim), then preference; tuned rows by (device_class with "*" last, op, dtype, head_dim, max_seqlen_q). */
+/* Sorted: rows by (op, dtype, head_dim), then preference; tuned rows by (device_class with "*" last, op, dtype, head_dim, max_seqlen_q), then
+ * preference. */
 typedef struct attune_kernel_table {
     const attune_kernel_row *rows;
     int row_count;

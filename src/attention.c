@@ -22,7 +22,7 @@ static attune_status hold_plan(attune_context *context, const attune_problem *pr
     *plan = plan_cache_acquire(&context->plans, &normal);
     if (*plan != NULL) return ATTUNE_OK;
 
-    RETURN_IF_FAILED(plan_make(context, &normal, context->kernel_glob, plan));
+    RETURN_IF_FAILED(plan_make(context, &normal, NULL, plan));
     *plan = plan_cache_insert(&context->plans, *plan);
     return ATTUNE_OK;
 }

@@ -3,6 +3,7 @@
 #include "problem.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,11 @@ static bool glob_matches(const char *glob, const char *id)
         }
     }
     return glob[strspn(glob, "*")] == '\0';
+}
+
+bool glob_is_id(const char *glob)
+{
+    return strpbrk(glob, "*?") == NULL;
 }
 
 static bool has_word(const char *words, const char *word, size_t length)
@@ -86,6 +92,21 @@ static bool computes(const attune_kernel_row *row, const attune_problem *problem
     return true;
 }
 
+/* What the caller confines the choice to. */
+static bool is_wanted(const kernel_request *request, const attune_kernel_row *row, char *reason)
+{
+    if (request->glob != NULL && !glob_matches(request->glob, row->id))
+        return reject(reason, "is not matched by the pinned \"%s\"", request->glob);
+    if (request->engine != NULL && strcmp(request->engine, row->engine) != 0)
+        return reject(reason, "is of engine %s, not %s", row->engine, request->engine);
+    if (request->reproducible && row->reproducible == 0)
+        return reject(reason, "is not reproducible");
+    if (request->problem != NULL && row->u_in > 0.0 && !request->tf32)
+        return reject(reason, "reads f32 as tf32, which must be asked for: by allow_tf32 (--tf32), "
+                              "by naming its engine, or by its whole id");
+    return true;
+}
+
 /* Sizes fit 32 bits each, products of three need not fit 64. */
 static bool launch_fits(const attune_kernel_row *row, const attune_problem *problem,
                         kernel_choice *choice, char *reason)
@@ -110,26 +131,29 @@ bool kernel_accepts(const kernel_request *request, const attune_kernel_row *row,
 {
     *choice = (kernel_choice){.row = row};
     if (request->problem != NULL && !computes(row, request->problem, reason)) return false;
-    if (request->glob != NULL && !glob_matches(request->glob, row->id))
-        return reject(reason, "is not matched by the pinned \"%s\"", request->glob);
+    if (!is_wanted(request, row, reason)) return false;
     if (!device_accepts(row, request->caps, reason)) return false;
     return request->problem == NULL || launch_fits(row, request->problem, choice, reason);
 }
 
 /* ---- order of preference ---- */
 
-static bool is_tuned(const kernel_request *request, const attune_kernel_row *row)
+static bool is_tuned_for(const attune_tuned_row *tuned, const kernel_request *request,
+                         const attune_kernel_row *row)
+{
+    const bool of_device = strcmp(tuned->device_class, request->caps->device_class) == 0 ||
+                           strcmp(tuned->device_class, "*") == 0;
+    return of_device && tuned->max_seqlen_q >= request->problem->seqlen_q && tuned->op == row->op &&
+           tuned->dtype == row->dtype && tuned->head_dim == row->head_dim &&
+           strcmp(tuned->kernel, row->id) == 0;
+}
+
+static int place_in_tuned(const kernel_request *request, const attune_kernel_row *row)
 {
     const attune_kernel_table *const table = request->table;
-    for (int i = 0; i < table->tuned_count; i++) {
-        const attune_tuned_row *const tuned = &table->tuned[i];
-        const bool of_device = strcmp(tuned->device_class, request->caps->device_class) == 0 ||
-                               strcmp(tuned->device_class, "*") == 0;
-        if (of_device && tuned->op == row->op && tuned->dtype == row->dtype &&
-            tuned->head_dim == row->head_dim && tuned->max_seqlen_q >= request->problem->seqlen_q)
-            return strcmp(tuned->kernel, row->id) == 0;
-    }
-    return false;
+    for (int i = 0; i < table->tuned_count; i++)
+        if (is_tuned_for(&table->tuned[i], request, row)) return i;
+    return INT_MAX;
 }
 
 static int compare_ranks(const void *left, const void *right)
@@ -138,7 +162,7 @@ static int compare_ranks(const void *left, const void *right)
     if (a->computes != b->computes) return a->computes ? -1 : 1;
     if (a->computes && a->row->head_dim != b->row->head_dim)
         return a->row->head_dim < b->row->head_dim ? -1 : 1;
-    if (a->tuned != b->tuned) return a->tuned ? -1 : 1;
+    if (a->tuned != b->tuned) return a->tuned < b->tuned ? -1 : 1;
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
@@ -151,7 +175,7 @@ ranked_kernel *kernels_ranked(const kernel_request *request)
         const attune_kernel_row *const row = &request->table->rows[i];
         const bool suits = request->problem != NULL && computes(row, request->problem, NULL);
         ranked[i] = (ranked_kernel){
-            .row = row, .computes = suits, .tuned = suits && is_tuned(request, row)};
+            .row = row, .computes = suits, .tuned = suits ? place_in_tuned(request, row) : INT_MAX};
     }
     qsort(ranked, (size_t)count, sizeof *ranked, compare_ranks);
     return ranked;
@@ -175,6 +199,18 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
     va_start(arguments, format);
     vsnprintf(text + length, size - length, format, arguments);
     va_end(arguments);
+}
+
+void engines_list(const attune_kernel_table *table, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (int i = 0; i < table->row_count; i++) {
+        const char *const engine = table->rows[i].engine;
+        bool listed = false;
+        for (int before = 0; before < i && !listed; before++)
+            listed = strcmp(table->rows[before].engine, engine) == 0;
+        if (!listed) append(text, size, "%s%s", text[0] == '\0' ? "" : ", ", engine);
+    }
 }
 
 /* Neighbours in the order of preference often fail for one reason, which is then given once. */

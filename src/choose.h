@@ -13,7 +13,10 @@ typedef struct kernel_request {
     const attune_problem *problem; /* normalised; NULL: only the device is judged */
     const attune_device_caps *caps;
     const attune_kernel_table *table;
-    const char *glob; /* over ids, '*' and '?'; NULL: any kernel */
+    const char *glob;   /* over ids, '*' and '?'; NULL: any kernel */
+    const char *engine; /* NULL: any */
+    bool reproducible;  /* nothing else will do */
+    bool tf32;          /* f32 may be read as tf32 */
 } kernel_request;
 
 /* A kernel and its launch. Without a problem the launch is empty. */
@@ -31,17 +34,24 @@ bool kernel_accepts(const kernel_request *request, const attune_kernel_row *row,
 typedef struct ranked_kernel {
     const attune_kernel_row *row;
     bool computes; /* op and dtype are the problem's, and head_dim suffices */
-    bool tuned;    /* a tuned row names it */
+    int tuned;     /* place of the first tuned row that names it; INT_MAX where none does */
 } ranked_kernel;
 
 /* The table's kernels in order of preference for the problem, accepted or not: the smallest
- * head_dim that suffices, then the kernel that the device class's tuned rows name for this
- * seqlen_q, then the table's order. An array of row_count to be freed; NULL without memory. */
+ * head_dim that suffices, then the kernels that tuned rows name for this seqlen_q, in the order of
+ * the rows (the device's class before any, a low limit before a high one), then the table's order.
+ * An array of row_count to be freed; NULL without memory. */
 ranked_kernel *kernels_ranked(const kernel_request *request);
 
 /* The first accepted kernel of ranked[first..]: its place, or -1. */
 int plan_choose(const kernel_request *request, const ranked_kernel *ranked, int first,
                 kernel_choice *choice);
+
+/* Whether a kernel of the glob is one kernel: it has no '*' and no '?'. */
+bool glob_is_id(const char *glob);
+
+/* The engines of a table, "vector, simt", cut to fit. */
+void engines_list(const attune_kernel_table *table, char *text, size_t size);
 
 /* One sentence with the reason against every kernel of the problem's op and dtype, cut to fit. */
 void kernels_explain(const kernel_request *request, const ranked_kernel *ranked, char *text,

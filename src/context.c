@@ -19,7 +19,8 @@ static attune_status read_options(const attune_context_options *given,
 {
     attune_context_options_init(options);
     if (given == NULL) return ATTUNE_OK;
-    RETURN_IF_FAILED(struct_copy(options, sizeof *options, given, "attune_context_options"));
+    RETURN_IF_FAILED(
+        struct_copy(options, sizeof *options, sizeof *options, given, "attune_context_options"));
     if (options->threads < 0)
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "threads is %" PRId32 "; 0 or more is accepted",
                            options->threads);

@@ -8,13 +8,66 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* ---- making ---- */
+/* ---- options ---- */
 
 void attune_plan_options_init(attune_plan_options *options)
 {
     *options = (attune_plan_options){.struct_size = sizeof *options};
 }
+
+static attune_status check_engine(const attune_context *context, const char *engine)
+{
+#define IS_ENGINE(name, what) strcmp(engine, #name) == 0 ||
+#define LISTED(name, what) #name ", "
+    if (ATTUNE_ENGINES(IS_ENGINE) false) return ATTUNE_OK;
+    char here[64];
+    engines_list(context->backend->table, here, sizeof here);
+    return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                       "no engine \"%s\"; there are " ATTUNE_ENGINES(LISTED) "of which %s has %s",
+                       engine, context->caps->info.id, here);
+#undef IS_ENGINE
+#undef LISTED
+}
+
+static attune_status check_flag(const char *name, int32_t flag)
+{
+    if (flag == 0 || flag == 1) return ATTUNE_OK;
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is %" PRId32 "; 0 and 1 are accepted", name,
+                       flag);
+}
+
+/* What is wanted of a kernel, by options that may be NULL. Naming an engine or one kernel asks for
+ * what it does to f32, too. */
+static attune_status read_options(const attune_context *context, const attune_problem *normal,
+                                  const attune_plan_options *given, kernel_request *request)
+{
+    attune_plan_options options;
+    attune_plan_options_init(&options);
+    if (given != NULL)
+        RETURN_IF_FAILED(struct_copy(&options, sizeof options,
+                                     offsetof(attune_plan_options, engine), given,
+                                     "attune_plan_options"));
+    if (options.engine != NULL) RETURN_IF_FAILED(check_engine(context, options.engine));
+    RETURN_IF_FAILED(check_flag("reproducible", options.reproducible));
+    RETURN_IF_FAILED(check_flag("allow_tf32", options.allow_tf32));
+
+    const char *const glob = options.kernel != NULL ? options.kernel : context->kernel_glob;
+    *request = (kernel_request){
+        .problem = normal,
+        .caps = context->caps,
+        .table = context->backend->table,
+        .glob = glob,
+        .engine = options.engine,
+        .reproducible = options.reproducible != 0,
+        .tf32 =
+            options.allow_tf32 != 0 || options.engine != NULL || (glob != NULL && glob_is_id(glob)),
+    };
+    return ATTUNE_OK;
+}
+
+/* ---- making ---- */
 
 static attune_status no_kernel(const kernel_request *request, const ranked_kernel *ranked)
 {
@@ -64,11 +117,11 @@ static void measure(attune_plan *plan)
             problem->batch * problem->heads_q * problem->seqlen_q * (int64_t)sizeof(float);
 }
 
-attune_status plan_make(attune_context *context, const attune_problem *normal, const char *glob,
-                        attune_plan **plan)
+attune_status plan_make(attune_context *context, const attune_problem *normal,
+                        const attune_plan_options *options, attune_plan **plan)
 {
-    const kernel_request request = {
-        .problem = normal, .caps = context->caps, .table = context->backend->table, .glob = glob};
+    kernel_request request;
+    RETURN_IF_FAILED(read_options(context, normal, options, &request));
     attune_plan *const made = malloc(sizeof *made);
     ranked_kernel *const ranked = kernels_ranked(&request);
     attune_status status = ATTUNE_OUT_OF_MEMORY;
@@ -94,15 +147,9 @@ attune_status attune_plan_create(attune_context *context, const attune_problem *
     RETURN_IF_NULL(plan);
     *plan = NULL;
     RETURN_IF_NULL(context);
-    attune_plan_options known;
-    attune_plan_options_init(&known);
-    if (options != NULL)
-        RETURN_IF_FAILED(struct_copy(&known, sizeof known, options, "attune_plan_options"));
-
     attune_problem normal;
     RETURN_IF_FAILED(problem_normalise(problem, &normal));
-    return plan_make(context, &normal, known.kernel != NULL ? known.kernel : context->kernel_glob,
-                     plan);
+    return plan_make(context, &normal, options, plan);
 }
 
 void attune_plan_destroy(attune_plan *plan)
@@ -122,6 +169,16 @@ size_t attune_plan_workspace_size(const attune_plan *plan)
 const char *attune_plan_kernel(const attune_plan *plan)
 {
     return plan == NULL ? NULL : plan->choice.row->id;
+}
+
+const char *attune_plan_engine(const attune_plan *plan)
+{
+    return plan == NULL ? NULL : plan->choice.row->engine;
+}
+
+int32_t attune_plan_reproducible(const attune_plan *plan)
+{
+    return plan == NULL ? 0 : plan->choice.row->reproducible;
 }
 
 attune_status attune_plan_arithmetic(const attune_plan *plan, attune_arithmetic *arithmetic)
@@ -147,18 +204,15 @@ attune_status attune_plan_arithmetic(const attune_plan *plan, attune_arithmetic 
 }
 
 attune_status attune_kernels_visit(attune_context *context, const attune_problem *problem,
+                                   const attune_plan_options *options,
                                    attune_kernel_visitor *visitor, void *user)
 {
     RETURN_IF_NULL(context);
     RETURN_IF_NULL(visitor);
     attune_problem normal;
     if (problem != NULL) RETURN_IF_FAILED(problem_normalise(problem, &normal));
-    const kernel_request request = {
-        .problem = problem == NULL ? NULL : &normal,
-        .caps = context->caps,
-        .table = context->backend->table,
-        .glob = context->kernel_glob,
-    };
+    kernel_request request;
+    RETURN_IF_FAILED(read_options(context, problem == NULL ? NULL : &normal, options, &request));
     ranked_kernel *const ranked = kernels_ranked(&request);
     if (ranked == NULL)
         return attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory for the list of kernels");
@@ -167,8 +221,16 @@ attune_status attune_kernels_visit(attune_context *context, const attune_problem
     for (int i = 0; i < request.table->row_count && !stop; i++) {
         char reason[KERNEL_REASON_SIZE];
         kernel_choice choice;
-        const bool accepted = kernel_accepts(&request, ranked[i].row, &choice, reason);
-        stop = visitor(ranked[i].row->id, accepted ? NULL : reason, user) != 0;
+        const attune_kernel_row *const row = ranked[i].row;
+        const bool accepted = kernel_accepts(&request, row, &choice, reason);
+        const attune_kernel_info info = {
+            .id = row->id,
+            .engine = row->engine,
+            .reason = accepted ? NULL : reason,
+            .reproducible = row->reproducible,
+            .tf32 = row->u_in > 0.0,
+        };
+        stop = visitor(&info, user) != 0;
     }
     free(ranked);
     return ATTUNE_OK;
@@ -219,7 +281,8 @@ attune_status plan_bind(const attune_plan *plan, const attune_forward_tensors *t
     enum { WORKSPACE_ALIGNMENT = 64 };
     RETURN_IF_NULL(tensors);
     attune_forward_tensors given;
-    RETURN_IF_FAILED(struct_copy(&given, sizeof given, tensors, "attune_forward_tensors"));
+    RETURN_IF_FAILED(
+        struct_copy(&given, sizeof given, sizeof given, tensors, "attune_forward_tensors"));
     const size_t element = attune_dtype_size(plan->problem.dtype);
     int64_t lines; /* of the workspace's alignment */
 

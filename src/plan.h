@@ -15,9 +15,9 @@ struct attune_plan {
     int64_t lse_bytes;
 };
 
-/* attune_plan_create for a normalised problem; `glob` confines the choice, NULL does not. */
-attune_status plan_make(attune_context *context, const attune_problem *normal, const char *glob,
-                        attune_plan **plan);
+/* attune_plan_create for a normalised problem; NULL for the default options. */
+attune_status plan_make(attune_context *context, const attune_problem *normal,
+                        const attune_plan_options *options, attune_plan **plan);
 
 /* Checks the tensors and adds their places to the plan's arguments: what a backend launches. */
 attune_status plan_bind(const attune_plan *plan, const attune_forward_tensors *tensors,

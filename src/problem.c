@@ -305,7 +305,8 @@ static void spell_strides(attune_problem *problem)
 attune_status problem_normalise(const attune_problem *problem, attune_problem *normal)
 {
     RETURN_IF_NULL(problem);
-    RETURN_IF_FAILED(struct_copy(normal, sizeof *normal, problem, "attune_problem"));
+    RETURN_IF_FAILED(
+        struct_copy(normal, sizeof *normal, sizeof *normal, problem, "attune_problem"));
     RETURN_IF_FAILED(check_semantics(normal));
     RETURN_IF_FAILED(check_sizes(normal));
     for (int t = 0; t < TENSOR_COUNT; t++) {

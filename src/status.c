@@ -57,22 +57,21 @@ void attune_log_excerpt(const char *log, char *text, size_t size)
         text[--length] = '\0';
 }
 
-attune_status struct_copy(void *to, size_t size, const void *from, const char *name)
+attune_status struct_copy(void *to, size_t size, size_t first, const void *from, const char *name)
 {
     size_t given;
     memcpy(&given, from, sizeof given);
-    if (given < size)
-        return attune_fail(
-            ATTUNE_INVALID_ARGUMENT,
-            "%s.struct_size is %zu, less than the %zu bytes of every version; %s_init sets it",
-            name, given, size, name);
+    if (given < size && given != first)
+        return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                           "%s.struct_size is %zu, which no version has; %s_init sets it to %zu",
+                           name, given, name, size);
     for (size_t i = size; i < given; i++)
         if (((const unsigned char *)from)[i] != 0)
             return attune_fail(
                 ATTUNE_INVALID_ARGUMENT,
                 "%s.struct_size is %zu and byte %zu is set; version %s knows %zu bytes only", name,
                 given, i, attune_version(), size);
-    memcpy(to, from, size);
+    memcpy(to, from, given < size ? given : size);
     memcpy(to, &size, sizeof size);
     return ATTUNE_OK;
 }

@@ -18,10 +18,11 @@
             return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: %s is NULL", __func__, #pointer);     \
     } while (0)
 
-/* Copies a public struct, which starts with its struct_size, into to[size]. A struct of another
- * size is one of another header: a shorter one is refused, since every version so far has `size`
- * bytes; a longer one is accepted while everything beyond `size` is 0, so that nothing the
- * caller asked for is overlooked. `name` is the struct's, for the detail. */
-attune_status struct_copy(void *to, size_t size, const void *from, const char *name);
+/* Copies a public struct, which starts with its struct_size, over the defaults in to[size]. A struct
+ * of another size is one of another header: one of `first` bytes, the size of the struct's first
+ * version, leaves the rest at its defaults; a longer one than `size` is accepted while everything
+ * beyond is 0, so that nothing the caller asked for is overlooked; no other size ever was.
+ * `name` is the struct's, for the detail. */
+attune_status struct_copy(void *to, size_t size, size_t first, const void *from, const char *name);
 
 #endif

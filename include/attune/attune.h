@@ -176,10 +176,23 @@ typedef struct attune_forward_tensors {
 /* Zeroes everything and sets struct_size. */
 ATTUNE_API void attune_forward_tensors_init(attune_forward_tensors *tensors);
 
+/* How kernels compute; one engine may be missing on a device. */
+#define ATTUNE_ENGINES(X)                                                                          \
+    X(vector, "explicit SIMD vectors: processors")                                                 \
+    X(simt, "one fused multiply-add per work-item and step: GPUs")                                 \
+    X(matrix, "matrix units: GPUs that have them")
+
+/* A reproducible kernel gives a row the same bits whatever the tiles, the rest of the batch and the chunks that a prompt is cut into; `vector`
+ * and `simt` are always so, and agree with each other besides. `matrix` has a mode that is and one that need not be, each with kernels of
+ * its own; it takes f16 and bf16 as they are stored, and reads f32 as tf32 (10 bits of fraction). Since that is less than was handed in, a
+ * plan for f32 uses such a kernel only where it is asked for: by allow_tf32, by naming the engine, or by a whole kernel id. */
 typedef struct attune_plan_options {
     size_t struct_size; /* sizeof(attune_plan_options) */
     const char *
         kernel; /* glob over kernel ids ('*', '?') that the choice is confined to; NULL: the context's $ATTUNE_KERNEL, else any */
+    const char *engine;   /* name of the only engine that will do; NULL: any */
+    int32_t reproducible; /* 1: reproducible kernels only; default 0: any */
+    int32_t allow_tf32;   /* 1: f32 may be read as tf32; default 0 */
 } attune_plan_options;
 
 /* Sets the documented defaults. */
@@ -197,6 +210,12 @@ ATTUNE_API size_t attune_plan_workspace_size(const attune_plan *plan);
 /* The chosen kernel's id, for example "forward_f32_d64_vector_q12r12k128n32w16". Lives as long as the plan. */
 ATTUNE_API const char *attune_plan_kernel(const attune_plan *plan);
 
+/* Its engine's name. Static. */
+ATTUNE_API const char *attune_plan_engine(const attune_plan *plan);
+
+/* 1 where it is reproducible, else 0. */
+ATTUNE_API int32_t attune_plan_reproducible(const attune_plan *plan);
+
 /* Computes o (and lse). Errors that only the device can know are reported by the call that learns of them: this one, or
  * attune_synchronize. */
 ATTUNE_API attune_status attune_plan_run(const attune_plan *plan,
@@ -204,7 +223,7 @@ ATTUNE_API attune_status attune_plan_run(const attune_plan *plan,
                                          attune_stream stream);
 
 /* The one-shot form: the plan comes from the context's cache, made on the first call with a problem. The workspace must hold
- * attune_forward_workspace_size bytes. */
+ * attune_forward_workspace_size bytes. For other options than the defaults make a plan. */
 ATTUNE_API attune_status attune_forward(attune_context *context, const attune_problem *problem,
                                         const attune_forward_tensors *tensors,
                                         attune_stream stream);
@@ -214,13 +233,24 @@ ATTUNE_API attune_status attune_forward_workspace_size(attune_context *context,
 
 /* ---- kernels ---- */
 
-/* Called once per kernel of the context's device, in order of preference for `problem`. `reason` is NULL for a kernel that can
- * run the problem, else why it cannot. Both strings are valid during the call only. Return nonzero to stop. */
-typedef int attune_kernel_visitor(const char *id, const char *reason, void *user);
+/* Of a kernel; made by the library, so it may grow at its end. */
+typedef struct attune_kernel_info {
+    const char *id;
+    const char *engine;
+    const char *reason;   /* NULL where a plan may use it, else why not */
+    int32_t reproducible; /* 1 or 0 */
+    int32_t tf32;         /* 1: it reads f32 as tf32 */
+} attune_kernel_info;
 
-/* Visits the kernels of the context's device; `problem` may be NULL (then only the device is judged). */
+/* Called once per kernel of the context's device, in order of preference for the problem. Everything is valid during the call only.
+ * Return nonzero to stop. */
+typedef int attune_kernel_visitor(const attune_kernel_info *kernel, void *user);
+
+/* Visits the kernels of the context's device as attune_plan_create would consider them. `problem` may be NULL (then only the device and the
+ * options are judged), and so may `options`. */
 ATTUNE_API attune_status attune_kernels_visit(attune_context *context,
                                               const attune_problem *problem,
+                                              const attune_plan_options *options,
                                               attune_kernel_visitor *visitor, void *user);
 
 #ifdef __cplusplus

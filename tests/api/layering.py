@@ -26,6 +26,7 @@ GPU_BACKENDS = {"backends/cuda", "backends/hip"}
 # White-box tests, or folders of them, and what each may see beyond the public headers.
 WHITE_BOX = {
     "tests/api/test_choose.c": {"choose.h"},
+    "tests/api/test_options.c": {"context.h"},
     "tests/cuda": CONTRACT | {"gpu.h"},
     "tests/opencl": CONTRACT | {"cl_loader.h", "opencl_device.h"},
 }

@@ -83,8 +83,8 @@ static void null_is_refused_by_name(void **user)
     assert_fails(attune_forward_workspace_size(NULL, &s->problem, &bytes), bad, "context is NULL");
     assert_fails(attune_forward_workspace_size(s->context, &s->problem, NULL), bad,
                  "bytes is NULL");
-    assert_fails(attune_kernels_visit(NULL, NULL, NULL, NULL), bad, "context is NULL");
-    assert_fails(attune_kernels_visit(s->context, NULL, NULL, NULL), bad, "visitor is NULL");
+    assert_fails(attune_kernels_visit(NULL, NULL, NULL, NULL, NULL), bad, "context is NULL");
+    assert_fails(attune_kernels_visit(s->context, NULL, NULL, NULL, NULL), bad, "visitor is NULL");
     assert_fails(attune_buffer_alloc(NULL, 1, &buffer), bad, "context is NULL");
     assert_fails(attune_buffer_alloc(s->context, 1, NULL), bad, "buffer is NULL");
     assert_fails(attune_buffer_write(NULL, s->f.tensors.q, &byte, 1, NULL), bad, "context is NULL");
@@ -270,15 +270,15 @@ typedef struct tally {
     char first[128], reason[256];
 } tally;
 
-static int count_kernel(const char *id, const char *reason, void *user)
+static int count_kernel(const attune_kernel_info *kernel, void *user)
 {
     tally *const t = user;
-    if (t->accepted + t->rejected == 0) strncpy(t->first, id, sizeof t->first - 1);
-    if (reason == NULL) {
+    if (t->accepted + t->rejected == 0) strncpy(t->first, kernel->id, sizeof t->first - 1);
+    if (kernel->reason == NULL) {
         t->accepted++;
     } else {
         t->rejected++;
-        strncpy(t->reason, reason, sizeof t->reason - 1);
+        strncpy(t->reason, kernel->reason, sizeof t->reason - 1);
     }
     return t->accepted + t->rejected == t->limit;
 }
@@ -287,17 +287,17 @@ static void kernels_are_visited_best_first(void **user)
 {
     state *const s = *user;
     tally all = {.limit = -1}, one = {.limit = 1}, judged = {.limit = -1};
-    assert_ok(attune_kernels_visit(s->context, NULL, count_kernel, &all));
+    assert_ok(attune_kernels_visit(s->context, NULL, NULL, count_kernel, &all));
     assert_true(all.accepted > 0);
-    assert_ok(attune_kernels_visit(s->context, &s->problem, count_kernel, &one));
+    assert_ok(attune_kernels_visit(s->context, &s->problem, NULL, count_kernel, &one));
     assert_int_equal(one.accepted + one.rejected, 1);
-    assert_ok(attune_kernels_visit(s->context, &s->problem, count_kernel, &judged));
+    assert_ok(attune_kernels_visit(s->context, &s->problem, NULL, count_kernel, &judged));
     assert_int_equal(judged.accepted + judged.rejected, all.accepted + all.rejected);
     assert_true(judged.rejected > 0);
     assert_string_equal(judged.first, attune_plan_kernel(s->plan));
     attune_problem invalid = s->problem;
     invalid.batch = -1;
-    assert_fails(attune_kernels_visit(s->context, &invalid, count_kernel, &all),
+    assert_fails(attune_kernels_visit(s->context, &invalid, NULL, count_kernel, &all),
                  ATTUNE_INVALID_ARGUMENT, "batch is -1");
 }
 

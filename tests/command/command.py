@@ -76,6 +76,10 @@ class CommandTest(unittest.TestCase):
         self.assertFalse(result.out, result.out)
         return result
 
+    def kernels(self, *arguments):
+        """The ids that `attune kernels` prints."""
+        return [line.split()[0] for line in self.good("kernels", *arguments).out.splitlines()]
+
     def path(self, name):
         return self.folder / name
 

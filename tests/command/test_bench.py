@@ -56,7 +56,7 @@ class Bench(CommandTest):
         self.assertEqual(self.row("--problem", PROBLEM, "--fill", "peaked")["fill"], "peaked")
 
     def test_kernels(self):
-        names = self.good("kernels", "--device", "cpu", "--problem", PROBLEM).out.split()
+        names = self.kernels("--device", "cpu", "--problem", PROBLEM)
         self.assertEqual(self.row("--problem", PROBLEM, "--kernel", names[-1])["kernel"], names[-1])
         words = ["bench", "--device", "cpu", "--problem", PROBLEM, "--kernel", "nothing"]
         self.bad(BAD_INPUT, *words, says="nothing")

@@ -181,7 +181,8 @@ class Run(CommandTest):
     def test_report(self):
         files = Problem().files(self)
         row = self.run_files(files, "--json").rows()[0]
-        keys = ["problem", "device", "kernel", "milliseconds", "gflops", "peak_rss_bytes"]
+        keys = ["problem", "device", "kernel", "engine", "reproducible"]
+        keys += ["milliseconds", "gflops", "peak_rss_bytes"]
         self.assertEqual(list(row), keys)
         self.assertEqual(row["problem"], "op=forward,b=1,hq=2,hkv=1,sq=5,sk=7,d=8,dtype=f32,lse=1")
         self.assertGreater(row["peak_rss_bytes"], 100_000)
@@ -191,7 +192,7 @@ class Run(CommandTest):
 
     def test_a_kernel_by_glob(self):
         problem = "op=forward,b=1,hq=2,hkv=1,sq=5,sk=7,d=8,dtype=f32"
-        last = self.good("kernels", "--device", "cpu", "--problem", problem).out.split()[-1]
+        last = self.kernels("--device", "cpu", "--problem", problem)[-1]
         row = self.run_files(Problem().files(self), "--kernel", last, "--json").rows()[0]
         self.assertEqual(row["kernel"], last)
         words = ["--out", self.path("none.npy"), "--kernel", "nothing*", "--device", "cpu"]

@@ -80,6 +80,10 @@ class BadUsage(CommandTest):
             ["compare", "--problem", PROBLEM, "--layout", "bhsd"],
             ["bench"],
             ["bench", "--problem", PROBLEM, "--fill", "all"],
+            ["bench", "--problem", PROBLEM, "--engine"],
+            ["bench", "--problem", PROBLEM, "--reproducible=1"],
+            ["kernels", "--tf32=1"],
+            ["devices", "--engine", "simt"],
         ):
             self.bad(BAD_INPUT, *words)
 
@@ -91,6 +95,7 @@ class BadUsage(CommandTest):
             "--seed": ["", "-1", " 1", "+1", "1.5", "18446744073709551616", "0x10"],
             "--threads": ["", "0", "-1", "1.5", "4097", "99999999999999999999"],
             "--fill": ["", "Normal", "none"],
+            "--engine": ["", "Simt", "tensor", "simt,matrix"],
         }.items():
             for value in values:
                 words = ["compare", "--devices", "cpu", "--problem", PROBLEM, f"{option}={value}"]
@@ -191,19 +196,50 @@ class Kernels(CommandTest):
         self.assertEqual(len(rows), len(out.splitlines()))
 
     def test_a_glob_confines(self):
-        every = self.good("kernels").out.splitlines()
-        some = self.good("kernels", "--kernel", "*_f16_d64_*").out.splitlines()
+        every = self.kernels()
+        some = self.kernels("--kernel", "*_f16_d64_*")
         self.assertTrue(some)
         self.assertEqual(some, [name for name in every if "_f16_d64_" in name])
 
     def test_the_environment_confines(self):
-        last = self.good("kernels", "--problem", PROBLEM).out.splitlines()[-1]
+        last = self.kernels("--problem", PROBLEM)[-1]
         words = ["compare", "--devices", "cpu", "--problem", PROBLEM, "--json"]
         environment = {"ATTUNE_KERNEL": last}
         self.assertEqual(self.good(*words, environment=environment).rows()[1]["kernel"], last)
-        first = self.good("kernels", "--problem", PROBLEM).out.splitlines()[0]
+        first = self.kernels("--problem", PROBLEM)[0]
         row = self.good(*words, "--kernel", first, environment=environment).rows()[1]
         self.assertEqual(row["kernel"], first)
+
+
+class Engines(CommandTest):
+    """The cpu has one engine, whose kernels are all reproducible."""
+
+    def test_every_line_tells_engine_and_mode(self):
+        lines = self.good("kernels", "--problem", PROBLEM).out.splitlines()
+        self.assertEqual({tuple(line.split()[1:]) for line in lines}, {("vector", "reproducible")})
+        for words in (["kernels"], ["compare", "--devices", "cpu"], ["bench", "--device", "cpu"]):
+            row = self.good(*words, "--problem", PROBLEM, "--json").rows()[-1]
+            self.assertEqual((row["engine"], row["reproducible"]), ("vector", True))
+        standard = self.good("compare", "--devices", "cpu", "--problem", PROBLEM, "--json").rows()[
+            0
+        ]
+        self.assertEqual((standard["engine"], standard["reproducible"]), (None, None))
+
+    def test_options_that_leave_the_kernels_of_the_device(self):
+        every = self.kernels("--problem", PROBLEM)
+        for options in (["--engine", "vector"], ["--reproducible"], ["--tf32"]):
+            self.assertEqual(self.kernels("--problem", PROBLEM, *options), every)
+            self.good("bench", "--device", "cpu", "--problem", PROBLEM, *options)
+
+    def test_an_engine_that_the_device_lacks(self):
+        self.assertEqual(self.kernels("--problem", PROBLEM, "--engine", "simt"), [])
+        words = ["--problem", PROBLEM, "--engine", "matrix"]
+        says = "is of engine vector, not matrix"
+        self.bad(BAD_INPUT, "bench", "--device", "cpu", *words, says=says)
+        compared = self.attune("compare", "--devices", "cpu", *words, "--json")
+        self.assertEqual(compared.code, FAILED)
+        self.assertEqual(compared.rows()[-1]["verdict"], "SKIPPED")
+        self.assertIn(says, compared.rows()[-1]["reason"])
 
 
 class Stdout(CommandTest):

@@ -53,6 +53,14 @@ class Readme(unittest.TestCase):
             for path in sorted(found):
                 self.assertTrue((ROOT / path).exists(), f"{page}: {path}")
 
+    def test_engines_and_options(self):
+        header = source("include")
+        macro = re.search(r"#define ATTUNE_ENGINES\(X\)(.*?[^\\])\n", header, re.DOTALL)[1]
+        self.assertEqual(table("engine", README), re.findall(r"X\((\w+),", macro))
+        options = re.search(r"typedef struct attune_plan_options \{(.*?)\}", header, re.DOTALL)[1]
+        members = re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", options, flags=re.DOTALL))
+        self.assertEqual(["struct_size", *table("`attune_plan_options`", README)], members)
+
     def test_environment(self):
         read = set(re.findall(r'(?:getenv|environment)\("(ATTUNE_\w+)"\)', source("src")))
         read |= set(re.findall(r'getenv\("(ATTUNE_\w+)"\)', source("backends")))

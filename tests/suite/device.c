@@ -159,6 +159,8 @@ static bool run_and_check(attune_context *context, const attune_plan *plan, guar
         return false;
     }
     snprintf(out->kernel, sizeof out->kernel, "%s", attune_plan_kernel(plan));
+    snprintf(out->engine, sizeof out->engine, "%s", attune_plan_engine(plan));
+    out->reproducible = attune_plan_reproducible(plan);
 
     void *const results[BUFFERS] = {[O] = out->o, [LSE] = out->lse};
     bool good = true;
@@ -209,30 +211,33 @@ static bool run_plan(attune_context *context, const attune_plan *plan, const inp
     return good;
 }
 
-run_result device_run(const device *d, const inputs *in, const char *kernel, outputs *out,
-                      char why[REASON_SIZE])
+run_result device_run(const device *d, const inputs *in, const attune_plan_options *options,
+                      outputs *out, char why[REASON_SIZE])
 {
-    attune_plan_options options;
-    attune_plan_options_init(&options);
-    options.kernel = kernel;
     attune_plan *plan = NULL;
-    const attune_status status = attune_plan_create(d->context, &in->problem, &options, &plan);
+    const attune_status status = attune_plan_create(d->context, &in->problem, options, &plan);
     if (status != ATTUNE_OK) {
         snprintf(why, REASON_SIZE, "%s", attune_error_detail());
         return status == ATTUNE_UNSUPPORTED ? RUN_SKIPPED : RUN_FAILED;
     }
     const bool good = run_plan(d->context, plan, in, out, why);
     attune_plan_destroy(plan);
+    if (good) snprintf(out->device, sizeof out->device, "%s", d->info.id);
     return good ? RUN_DONE : RUN_FAILED;
+}
+
+bool must_be_same(const outputs *a, const outputs *b)
+{
+    const bool matrix_a = strcmp(a->engine, "matrix") == 0,
+               matrix_b = strcmp(b->engine, "matrix") == 0;
+    if (!a->reproducible || !b->reproducible || matrix_a != matrix_b) return false;
+    return !matrix_a || strcmp(a->device, b->device) == 0;
 }
 
 /* ---- kernels ---- */
 
-enum { MAX_KERNELS = 1024 };
-
 typedef struct runnable {
-    char (*ids)[128];
-    int count;
+    kernel_ids ids;
     bool one_head_dim;
 } runnable;
 
@@ -243,26 +248,34 @@ static int computed_part(const char *id)
     return (int)(engine - id) + 1;
 }
 
-static int collect(const char *id, const char *reason, void *user)
+static int collect(const attune_kernel_info *kernel, void *user)
 {
     runnable *const r = user;
-    if (reason != NULL || r->count == MAX_KERNELS) return 0;
-    if (r->one_head_dim && r->count > 0 &&
-        strncmp(id, r->ids[0], (size_t)computed_part(r->ids[0])) != 0)
+    kernel_ids *const ids = &r->ids;
+    if (kernel->reason != NULL || ids->count == EVERY_KERNEL) return 0;
+    if (r->one_head_dim && ids->count > 0 &&
+        strncmp(kernel->id, ids->at[0], (size_t)computed_part(ids->at[0])) != 0)
         return 0;
-    snprintf(r->ids[r->count++], sizeof *r->ids, "%s", id);
+    snprintf(ids->at[ids->count++], sizeof *ids->at, "%s", kernel->id);
     return 0;
 }
 
-void kernels_select(const device *d, const attune_problem *problem, int limit, bool one_head_dim,
-                    kernel_ids *ids)
+kernel_ids kernels_select(const device *d, const attune_problem *problem,
+                          const attune_plan_options *options, int limit, bool one_head_dim)
 {
-    runnable r = {.ids = allocate(MAX_KERNELS * sizeof *r.ids), .one_head_dim = one_head_dim};
-    ids->count = 0;
-    if (attune_kernels_visit(d->context, problem, collect, &r) == ATTUNE_OK) {
-        ids->count = r.count < limit ? r.count : limit;
-        for (int i = 0; i < ids->count; i++)
-            memcpy(ids->at[i], r.ids[i * r.count / ids->count], sizeof ids->at[i]);
-    }
-    free(r.ids);
+    runnable r = {.ids.at = allocate(EVERY_KERNEL * sizeof *r.ids.at),
+                  .one_head_dim = one_head_dim};
+    if (attune_kernels_visit(d->context, problem, options, collect, &r) != ATTUNE_OK)
+        r.ids.count = 0;
+    const int all = r.ids.count;
+    if (all > limit) r.ids.count = limit;
+    for (int i = 0; i < r.ids.count; i++)
+        memmove(r.ids.at[i], r.ids.at[i * all / r.ids.count], sizeof *r.ids.at);
+    return r.ids;
+}
+
+void kernel_ids_free(kernel_ids *ids)
+{
+    free(ids->at);
+    *ids = (kernel_ids){.at = NULL};
 }

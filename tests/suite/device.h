@@ -26,19 +26,26 @@ typedef enum run_result { RUN_DONE, RUN_SKIPPED, RUN_FAILED } run_result;
 
 /* Computes a problem through a plan. Before the run all memory that it writes, and 256 bytes on both sides of every buffer, are UNTOUCHED
  * (NaN), as is the workspace; bases are shifted by 0 to 7 elements. Afterwards nothing but o and lse may have changed, and no place
- * between strided elements of o. RUN_SKIPPED where no kernel of the device computes the problem, or none that `kernel` (a glob, NULL: any)
- * names. With RUN_DONE the caller frees `out`; else `why` says what happened. */
-run_result device_run(const device *d, const inputs *in, const char *kernel, outputs *out,
-                      char why[REASON_SIZE]);
+ * between strided elements of o. RUN_SKIPPED where no kernel of the device computes the problem, or none that the options (NULL: the default
+ * ones) leave. With RUN_DONE the caller frees `out`; else `why` says what happened. */
+run_result device_run(const device *d, const inputs *in, const attune_plan_options *options,
+                      outputs *out, char why[REASON_SIZE]);
 
-/* Up to `limit` kernels that the device can run the problem with, spread evenly over its order of preference, the first of them included;
- * on request only those of the first one's head_dim, because larger ones take long to compile. */
+/* Whether two outputs of one problem are promised to have the same bits: both kernels are reproducible, and on engines that agree with each
+ * other. The engines without matrix units do on all devices, a matrix unit does with itself. */
+bool must_be_same(const outputs *a, const outputs *b);
+
+/* Up to `limit` kernels that the device can run the problem with under these options, spread evenly over its order of preference, the first of
+ * them included; on request only those of the first one's head_dim, because larger ones take long to compile. */
 typedef struct kernel_ids {
-    char at[64][128];
+    char (*at)[128];
     int count;
 } kernel_ids;
 
-void kernels_select(const device *d, const attune_problem *problem, int limit, bool one_head_dim,
-                    kernel_ids *ids);
+enum { EVERY_KERNEL = 1024 };
+
+kernel_ids kernels_select(const device *d, const attune_problem *problem,
+                          const attune_plan_options *options, int limit, bool one_head_dim);
+void kernel_ids_free(kernel_ids *ids);
 
 #endif

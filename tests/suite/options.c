@@ -5,6 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char usage[] =
+    "  --devices ID,ID,...    default: every device of the machine; the first one is what the "
+    "others\n"
+    "                         are compared with\n"
+    "  --require ID,...       of --devices: missing ones are errors instead of SKIPPED\n"
+    "  --problem STRING       (repeatable)\n"
+    "  --problem-file FILE    (repeatable)\n"
+    "  --fill NAME,...|all    default: normal\n"
+    "  --dtype NAME,...|all   default: what each problem says\n"
+    "  --kernel GLOB|tiles    default: what the plan chooses; tiles: several kernels of each "
+    "device\n"
+    "  --engine NAME          vector, simt or matrix; default: what the plan chooses\n"
+    "                         (a glob and an engine confine every device but the first, unless it\n"
+    "                         is alone)\n"
+    "  --reproducible         reproducible kernels only\n"
+    "  --tf32                 f32 may be read as tf32\n"
+    "  --seed N               default: 1\n"
+    "  --shard I/N            problems I, I + N, I + 2N ... (I from 0)\n"
+    "  --hash                 same_bits: print a hash for each problem instead of comparing\n";
+
 static void refuse(const char *what, const char *value)
 {
     fprintf(stderr, "%s: %s\n", what, value);
@@ -43,9 +63,32 @@ static void parse_dtypes(options *o, char *names)
     if (o->dtype_count == 0) refuse("no such dtype", names);
 }
 
-options options_parse(int argc, char **argv)
+static const char *parse_engine(const char *name)
 {
-    enum { DEVICES, REQUIRE, PROBLEM, PROBLEM_FILE, FILL, DTYPE, KERNEL, SEED, SHARD, HASH };
+#define IS_ENGINE(engine, what) strcmp(name, #engine) == 0 ||
+    if (!(ATTUNE_ENGINES(IS_ENGINE) false)) refuse("no such engine", name);
+#undef IS_ENGINE
+    return name;
+}
+
+options options_parse(int argc, char **argv, const char *about)
+{
+    enum {
+        DEVICES,
+        REQUIRE,
+        PROBLEM,
+        PROBLEM_FILE,
+        FILL,
+        DTYPE,
+        KERNEL,
+        ENGINE,
+        REPRODUCIBLE,
+        TF32,
+        SEED,
+        SHARD,
+        HASH,
+        HELP
+    };
     static const struct option known[] = {
         {"devices", required_argument, NULL, DEVICES},
         {"require", required_argument, NULL, REQUIRE},
@@ -54,9 +97,13 @@ options options_parse(int argc, char **argv)
         {"fill", required_argument, NULL, FILL},
         {"dtype", required_argument, NULL, DTYPE},
         {"kernel", required_argument, NULL, KERNEL},
+        {"engine", required_argument, NULL, ENGINE},
+        {"reproducible", no_argument, NULL, REPRODUCIBLE},
+        {"tf32", no_argument, NULL, TF32},
         {"seed", required_argument, NULL, SEED},
         {"shard", required_argument, NULL, SHARD},
         {"hash", no_argument, NULL, HASH},
+        {"help", no_argument, NULL, HELP},
         {NULL, 0, NULL, 0},
     };
     options o = {.dtypes = {OWN_DTYPE}, .dtype_count = 1, .seed = 1, .shards = 1};
@@ -85,6 +132,15 @@ options options_parse(int argc, char **argv)
             o.tiles = strcmp(optarg, "tiles") == 0;
             o.kernel = o.tiles ? NULL : optarg;
             break;
+        case ENGINE:
+            o.engine = parse_engine(optarg);
+            break;
+        case REPRODUCIBLE:
+            o.reproducible = true;
+            break;
+        case TF32:
+            o.tf32 = true;
+            break;
         case SEED:
             o.seed = strtoull(optarg, NULL, 10);
             break;
@@ -96,6 +152,9 @@ options options_parse(int argc, char **argv)
         case HASH:
             o.hash = true;
             break;
+        case HELP:
+            printf("%s\n%s", about, usage);
+            exit(0);
         default:
             exit(2);
         }
@@ -103,4 +162,16 @@ options options_parse(int argc, char **argv)
     if (optind < argc) refuse("what is this", argv[optind]);
     if (o.problems.count == 0) refuse("nothing to do", "give --problem or --problem-file");
     return o;
+}
+
+attune_plan_options options_of_plan(const options *o, int index, int devices)
+{
+    const bool confined = index > 0 || devices == 1;
+    attune_plan_options plan;
+    attune_plan_options_init(&plan);
+    plan.kernel = confined ? o->kernel : NULL;
+    plan.engine = confined ? o->engine : NULL;
+    plan.reproducible = o->reproducible;
+    plan.allow_tf32 = o->tf32;
+    return plan;
 }

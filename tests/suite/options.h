@@ -1,16 +1,4 @@
-/* Command line that the programs of this folder share.
- *
- *     --devices ID,ID,...    default: every device of the machine; the first one is what the others are compared with
- *     --require ID,...       of --devices: missing ones are errors instead of SKIPPED
- *     --problem STRING       (repeatable)
- *     --problem-file FILE    (repeatable)
- *     --fill NAME,...|all    default: normal
- *     --dtype NAME,...|all   default: what each problem says
- *     --kernel GLOB|tiles    default: what the plan chooses; a glob confines every device but the first; tiles: several kernels of each
- *     --seed N               default: 1
- *     --shard I/N            problems I, I + N, I + 2N ... (I from 0)
- *     --hash                 same_bits: print a hash for each problem instead of comparing
- */
+/* Command line that programs of this folder share; --help prints it. */
 #ifndef ATTUNE_TESTS_OPTIONS_H
 #define ATTUNE_TESTS_OPTIONS_H
 
@@ -24,15 +12,20 @@ typedef struct options {
     bool fills[ATTUNE_FILL_COUNT];
     int dtypes[DTYPES]; /* attune_dtype, or OWN_DTYPE */
     int dtype_count;
-    const char *kernel; /* NULL: any */
-    bool tiles;
+    const char *kernel, *engine; /* NULL: any */
+    bool tiles, reproducible, tf32;
     uint64_t seed;
     int shard, shards;
     bool hash;
 } options;
 
-/* Exits with 2 and a line on stderr where the arguments are wrong. */
-options options_parse(int argc, char **argv);
+/* Exits with 2 and a line on stderr where the arguments are wrong, and with 0 after --help, which prints `about` (what the program does and
+ * what it prints), and the options. */
+options options_parse(int argc, char **argv, const char *about);
+
+/* Of the plans on device `index` of `devices`: a kernel's glob and an engine confine every device but the first, which the others are
+ * compared with, unless it is alone; the rest is for all. */
+attune_plan_options options_of_plan(const options *o, int index, int devices);
 
 /* Whether a name stands in a list with commas; NULL holds nothing. */
 bool in_list(const char *list, const char *name);

@@ -1,13 +1,19 @@
 /* The same bits everywhere: o and lse of a problem must not depend on the device, the kernel, the tile, the number of threads, the batch
  * around a row, how a prompt is cut into chunks of queries, the grouping of heads or the layout. Everything is compared with the first
- * device's default run. Options: options.h. With --hash it prints a hash of each problem's o and lse instead, so that machines which
- * cannot run side by side can be compared. Exit status 1 where something differs. */
+ * device's run. Exit status 1 where something differs. */
 #include "device.h"
 #include "options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+static const char about[] =
+    "same_bits: runs each problem on every device with other kernels, threads, layouts and cuts, "
+    "and\n"
+    "compares the bits with the first device's run. Exit status 1 where something differs that is\n"
+    "promised not to. With --kernel tiles every kernel is compared that the device has for the\n"
+    "problem (on GPUs: of the smallest head_dim), else a few.\n";
 
 enum { CPU_KERNELS = 64, OTHER_KERNELS = 5, ROWS_ALONE = 8 };
 
@@ -17,7 +23,7 @@ typedef struct session {
     int device_count;
     device threads[5]; /* cpu again, with other threads */
     int thread_count;
-    int64_t comparisons, failures, skipped;
+    int64_t comparisons, failures, skipped, unpromised;
 } session;
 
 typedef struct trial {
@@ -26,15 +32,30 @@ typedef struct trial {
     const char *name;
 } trial;
 
-/* Runs `in` on the device and compares with the part of the whole that it computes. */
+/* The place of a device in the list; devices with other threads are beside it, and confined by nothing. */
+static attune_plan_options plan_on(const session *s, const device *d)
+{
+    for (int i = 0; i < s->device_count; i++)
+        if (d == &s->devices[i]) return options_of_plan(&s->options, i, s->device_count);
+    return options_of_plan(&s->options, 0, s->device_count + 1);
+}
+
+/* Runs `in` on the device and compares with the part of the whole that it computes. A kernel's id goes before what the options say. */
 static void compare(session *s, const trial *t, const device *d, const inputs *in,
                     const char *kernel, part at, const char *what)
 {
+    attune_plan_options plan = plan_on(s, d);
+    if (kernel != NULL) plan.kernel = kernel;
     outputs out;
     char why[REASON_SIZE];
-    const run_result result = device_run(d, in, kernel, &out, why);
+    const run_result result = device_run(d, in, &plan, &out, why);
     if (result == RUN_SKIPPED) {
         s->skipped++;
+        return;
+    }
+    if (result == RUN_DONE && !must_be_same(&out, t->whole)) {
+        s->unpromised++;
+        outputs_free(&out);
         return;
     }
     s->comparisons++;
@@ -53,11 +74,14 @@ static const part everything = {.batch = 0};
 
 static void other_kernels(session *s, const trial *t, const device *d)
 {
-    kernel_ids ids;
     const bool cpu = strcmp(d->info.backend, "cpu") == 0;
-    kernels_select(d, &t->in->problem, cpu ? CPU_KERNELS : OTHER_KERNELS, !cpu, &ids);
+    const int few = cpu ? CPU_KERNELS : OTHER_KERNELS;
+    const attune_plan_options plan = plan_on(s, d);
+    kernel_ids ids =
+        kernels_select(d, &t->in->problem, &plan, s->options.tiles ? EVERY_KERNEL : few, !cpu);
     for (int i = 0; i < ids.count; i++)
         compare(s, t, d, t->in, ids.at[i], everything, "another kernel");
+    kernel_ids_free(&ids);
 }
 
 /* ---- a part of the rows ---- */
@@ -211,7 +235,8 @@ static void run_problem(session *s, const attune_problem *problem)
                  attune_fill_name((attune_fill)fill), s->options.seed);
         inputs_fill(&in, (attune_fill)fill, s->options.seed);
         outputs whole;
-        if (device_run(&s->devices[0], &in, s->options.kernel, &whole, why) != RUN_DONE) {
+        const attune_plan_options plan = plan_on(s, &s->devices[0]);
+        if (device_run(&s->devices[0], &in, &plan, &whole, why) != RUN_DONE) {
             s->failures++;
             printf("FAIL %s: %s\n    %s\n", s->devices[0].name, why, name);
             continue;
@@ -240,7 +265,7 @@ static bool open_devices(session *s)
 
 int main(int argc, char **argv)
 {
-    session s = {.options = options_parse(argc, argv)};
+    session s = {.options = options_parse(argc, argv, about)};
     const options *const o = &s.options;
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (!open_devices(&s)) return 1;
@@ -257,7 +282,12 @@ int main(int argc, char **argv)
     for (int i = 0; i < s.thread_count; i++) device_close(&s.threads[i]);
     problem_list_free(&s.options.problems);
     if (!o->hash)
-        printf("%" PRId64 " comparisons, %" PRId64 " failures, %" PRId64 " without a kernel\n",
-               s.comparisons, s.failures, s.skipped);
+        printf("%" PRId64 " comparisons, %" PRId64 " failures, %" PRId64
+               " without a kernel, %" PRId64 " without a promise\n",
+               s.comparisons, s.failures, s.skipped, s.unpromised);
+    if (!o->hash && s.comparisons == 0) {
+        s.failures++;
+        printf("FAIL: nothing was compared\n");
+    }
     return s.failures > 0;
 }

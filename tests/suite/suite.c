@@ -1,12 +1,31 @@
 /* The equivalence suite: every device x fill x dtype x problem of its files, judged against the oracle with the componentwise bound, and bit
- * for bit against the first device. Options: options.h. A failure's line ends with the command that shows it alone. Exit status 1 where
- * something failed. */
+ * for bit against the first device. A failure's line ends with the command that shows it alone. Exit status 1 where something failed. */
 #include "options.h"
 #include "tally.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char about[] =
+    "suite: judges every device, fill, dtype and problem against the oracle, and against the "
+    "first\n"
+    "device. Exit status 1 where something failed. Its table counts, for each device and dtype:\n"
+    "\n"
+    "  cases                  runs and skipped runs\n"
+    "  PASS to SKIPPED        their verdicts, as of attune compare\n"
+    "  differ                 runs whose bits differ from the first device's though they are "
+    "promised\n"
+    "                         to be the same: failures\n"
+    "  may                    runs whose bits differ where nothing is promised: another engine "
+    "than\n"
+    "                         the first run's where one is matrix, a kernel that is not "
+    "reproducible,\n"
+    "                         denormal values\n"
+    "  ratio, lse             the largest error of o, and of lse, over its bound; more than 1 "
+    "fails\n"
+    "  worst                  the case that has this ratio\n"
+    "  skipped                why runs were skipped, each reason once\n";
 
 enum { TILES_PER_DEVICE = 6 };
 
@@ -39,9 +58,9 @@ static bool proves(const trial *t)
 }
 
 /* Denormal values lose bits when a later max rescales them, so there tiles may show (and some devices flush). */
-static bool must_be_same(const trial *t)
+static bool are_promised(const trial *t, const outputs *out)
 {
-    return t->fill != ATTUNE_FILL_denormal;
+    return t->fill != ATTUNE_FILL_denormal && must_be_same(&t->first, out);
 }
 
 static void describe(const trial *t, uint64_t seed, char text[640])
@@ -55,7 +74,10 @@ static void describe(const trial *t, uint64_t seed, char text[640])
 static void fail(suite *s, const char *device, const char *name, const char *what)
 {
     s->failures++;
-    printf("FAIL %s: %s\n    attune compare --devices %s %s\n", device, what, device, name);
+    const options *const o = &s->options;
+    printf("FAIL %s: %s\n    attune compare --devices %s %s%s%s%s%s\n", device, what, device, name,
+           o->engine != NULL ? " --engine " : "", o->engine != NULL ? o->engine : "",
+           o->reproducible ? " --reproducible" : "", o->tf32 ? " --tf32" : "");
     fflush(stdout);
 }
 
@@ -84,10 +106,10 @@ static void judge(suite *s, int index, trial *t, outputs *out, const char *name)
         fail(s, device, name, attune_error_detail());
         return;
     }
-    const bool differ = metrics.differ > 0;
-    count->different += differ && must_be_same(t);
-    count->may_differ += differ && !must_be_same(t);
-    if ((differ && must_be_same(t)) || metrics.verdict == ATTUNE_VERDICT_FAIL) {
+    const bool differ = metrics.differ > 0, promised = are_promised(t, out);
+    count->different += differ && promised;
+    count->may_differ += differ && !promised;
+    if ((differ && promised) || metrics.verdict == ATTUNE_VERDICT_FAIL) {
         snprintf(what, sizeof what, "%s and %s: %lld of %lld elements differ, bound_ratio %.3g",
                  t->first.kernel, out->kernel, (long long)metrics.differ,
                  (long long)metrics.elements, metrics.bound_ratio);
@@ -95,11 +117,12 @@ static void judge(suite *s, int index, trial *t, outputs *out, const char *name)
     }
 }
 
-static void run_kernel(suite *s, int index, trial *t, const char *kernel, const char *name)
+static void run_kernel(suite *s, int index, trial *t, const attune_plan_options *options,
+                       const char *name)
 {
     outputs out;
     char why[REASON_SIZE];
-    switch (device_run(&s->devices[index], t->in, kernel, &out, why)) {
+    switch (device_run(&s->devices[index], t->in, options, &out, why)) {
     case RUN_SKIPPED:
         tally_skip(&s->tallies[index][t->in->problem.dtype], why);
         return;
@@ -120,15 +143,19 @@ static void run_kernel(suite *s, int index, trial *t, const char *kernel, const 
 
 static void run_device(suite *s, int index, trial *t, const char *name)
 {
+    attune_plan_options plan = options_of_plan(&s->options, index, s->device_count);
     if (!s->options.tiles) {
-        const bool confined = index > 0 || s->device_count == 1;
-        run_kernel(s, index, t, confined ? s->options.kernel : NULL, name);
+        run_kernel(s, index, t, &plan, name);
         return;
     }
-    kernel_ids ids;
-    kernels_select(&s->devices[index], &t->in->problem, TILES_PER_DEVICE, false, &ids);
-    if (ids.count == 0) run_kernel(s, index, t, NULL, name);
-    for (int i = 0; i < ids.count; i++) run_kernel(s, index, t, ids.at[i], name);
+    kernel_ids ids =
+        kernels_select(&s->devices[index], &t->in->problem, &plan, TILES_PER_DEVICE, false);
+    if (ids.count == 0) run_kernel(s, index, t, &plan, name);
+    for (int i = 0; i < ids.count; i++) {
+        plan.kernel = ids.at[i];
+        run_kernel(s, index, t, &plan, name);
+    }
+    kernel_ids_free(&ids);
 }
 
 static void run_problem(suite *s, const attune_problem *problem)
@@ -208,7 +235,7 @@ static void open_devices(suite *s)
 
 int main(int argc, char **argv)
 {
-    suite s = {.options = options_parse(argc, argv)};
+    suite s = {.options = options_parse(argc, argv, about)};
     setvbuf(stdout, NULL, _IOLBF, 0);
     open_devices(&s);
     const options *const o = &s.options;

@@ -68,7 +68,8 @@ typedef struct outputs {
     attune_problem problem;
     void *o;    /* UNTOUCHED between strided elements */
     float *lse; /* NULL where the problem has none */
-    char kernel[128];
+    char device[32], kernel[128], engine[16];
+    bool reproducible; /* the kernel is */
     attune_arithmetic arithmetic;
 } outputs;
 

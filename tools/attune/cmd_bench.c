@@ -55,8 +55,9 @@ static attune_status measure(const runner *r, timing *t)
 }
 
 static void report(const options *o, const inputs *in, const char *fill, const char *device,
-                   const char *kernel, const timing *t)
+                   const attune_plan *plan, const timing *t)
 {
+    const char *const kernel = attune_plan_kernel(plan);
     char problem[512];
     attune_problem_print(&in->problem, problem, sizeof problem);
     const double gflops = t->median > 0 ? problem_flops(&in->problem) / (t->median * 1e6) : 0;
@@ -76,6 +77,8 @@ static void report(const options *o, const inputs *in, const char *fill, const c
     json_integer("seed", o->seed);
     json_text("device", device);
     json_text("kernel", kernel);
+    json_text("engine", attune_plan_engine(plan));
+    json_bool("reproducible", attune_plan_reproducible(plan));
     t->threads > 0 ? json_integer("threads", (uint64_t)t->threads) : json_null("threads");
     json_number("milliseconds", t->median);
     json_number("milliseconds_min", t->least);
@@ -99,7 +102,8 @@ static int bench_problem(const options *o, const char *text, int fill, attune_co
     if (code == EXIT_DONE) code = inputs_from_problem(o, &problem, fill, &in);
     if (code != EXIT_DONE) return code;
     runner r;
-    attune_status status = runner_open_freeing(&r, context, &in, o->kernel);
+    const attune_plan_options options = options_of_plan(o);
+    attune_status status = runner_open_freeing(&r, context, &in, &options);
     if (status == ATTUNE_OK) {
         const int threads = strcmp(info->backend, "cpu") == 0 ? o->threads : 0;
         const double before = peak_fma_gflops(threads);
@@ -108,8 +112,7 @@ static int bench_problem(const options *o, const char *text, int fill, attune_co
         t.threads = threads;
         t.peak = fmax(before, peak_fma_gflops(threads));
         if (status == ATTUNE_OK)
-            report(o, &in, attune_fill_name((attune_fill)fill), info->id,
-                   attune_plan_kernel(r.plan), &t);
+            report(o, &in, attune_fill_name((attune_fill)fill), info->id, r.plan, &t);
         runner_close(&r);
     }
     inputs_free(&in);

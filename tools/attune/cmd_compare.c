@@ -121,12 +121,16 @@ static attune_status judge_device(comparison *c, const compared_case *at, const 
         return ATTUNE_OK;
     }
     runner r;
-    attune_status status = runner_open(&r, d->context, in, c->options->kernel);
+    const attune_plan_options options = options_of_plan(c->options);
+    attune_status status = runner_open(&r, d->context, in, &options);
     if (status != ATTUNE_OK) {
         report_no_result(c, at, d->info.id, NULL, status);
         return ATTUNE_OK;
     }
-    compare_row row = {.device = d->info.id, .kernel = attune_plan_kernel(r.plan)};
+    compare_row row = {.device = d->info.id,
+                       .kernel = attune_plan_kernel(r.plan),
+                       .engine = attune_plan_engine(r.plan),
+                       .reproducible = attune_plan_reproducible(r.plan)};
     status = runner_run(&r, &row.milliseconds);
     if (status == ATTUNE_OK) status = runner_read(&r);
     if (status == ATTUNE_OK) status = attune_plan_arithmetic(r.plan, &out->arithmetic);

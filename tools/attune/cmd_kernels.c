@@ -1,5 +1,7 @@
 #include <fnmatch.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "attune/device.h"
 #include "commands.h"
@@ -7,19 +9,28 @@
 #include "inputs.h"
 #include "json.h"
 
-static int print_kernel(const char *id, const char *reason, void *user)
+static bool is_asked_for(const options *o, const attune_kernel_info *kernel)
+{
+    return (!o->kernel || fnmatch(o->kernel, kernel->id, 0) == 0) &&
+           (!o->engine || strcmp(o->engine, kernel->engine) == 0) &&
+           (!o->reproducible || kernel->reproducible) && (!kernel->reason || o->why);
+}
+
+static int print_kernel(const attune_kernel_info *kernel, void *user)
 {
     const options *const o = user;
-    if ((reason && !o->why) || (o->kernel && fnmatch(o->kernel, id, 0) != 0)) return 0;
+    if (!is_asked_for(o, kernel)) return 0;
     if (o->json) {
         json_begin();
-        json_text("kernel", id);
-        json_text("reason", reason);
+        json_text("kernel", kernel->id);
+        json_text("engine", kernel->engine);
+        json_bool("reproducible", kernel->reproducible);
+        json_text("reason", kernel->reason);
         json_end();
-    } else if (reason) {
-        printf("%-48s no: %s\n", id, reason);
     } else {
-        puts(id);
+        printf("%-48s %-7s %s%s%s%s\n", kernel->id, kernel->engine,
+               kernel->reproducible ? "reproducible" : "usual", kernel->tf32 ? " tf32" : "",
+               kernel->reason ? "  no: " : "", kernel->reason ? kernel->reason : "");
     }
     return 0;
 }
@@ -31,10 +42,11 @@ int command_kernels(const options *o)
     if (o->problem_count == 1 && problem_read(o, o->problems[0], false, &problem) != EXIT_DONE)
         return EXIT_BAD_INPUT;
     attune_context *context = NULL;
+    const attune_plan_options plan = options_of_plan(o);
     attune_status status = attune_context_open(o->device, NULL, &context);
     if (status == ATTUNE_OK)
-        status = attune_kernels_visit(context, o->problem_count ? &problem : NULL, print_kernel,
-                                      (void *)o);
+        status = attune_kernels_visit(context, o->problem_count ? &problem : NULL, &plan,
+                                      print_kernel, (void *)o);
     attune_context_close(context);
     return status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
 }

@@ -9,8 +9,9 @@
 #include "runner.h"
 
 static void report(const options *o, const attune_problem *p, const char *device,
-                   const char *kernel, double milliseconds)
+                   const attune_plan *plan, double milliseconds)
 {
+    const char *const kernel = attune_plan_kernel(plan);
     char problem[512];
     attune_problem_print(p, problem, sizeof problem);
     const double gflops = milliseconds > 0 ? problem_flops(p) / (milliseconds * 1e6) : 0;
@@ -23,6 +24,8 @@ static void report(const options *o, const attune_problem *p, const char *device
     json_text("problem", problem);
     json_text("device", device);
     json_text("kernel", kernel);
+    json_text("engine", attune_plan_engine(plan));
+    json_bool("reproducible", attune_plan_reproducible(plan));
     json_number("milliseconds", milliseconds);
     json_number("gflops", gflops);
     json_integer("peak_rss_bytes", peak_rss());
@@ -60,14 +63,14 @@ static int write_results(const options *o, const attune_problem *p, const runner
 static int run(const options *o, inputs *in, attune_context *context, const char *device)
 {
     runner r;
-    attune_status status = runner_open_freeing(&r, context, in, o->kernel);
+    const attune_plan_options options = options_of_plan(o);
+    attune_status status = runner_open_freeing(&r, context, in, &options);
     if (status != ATTUNE_OK) return fail_status(status);
     double milliseconds;
     status = runner_run(&r, &milliseconds);
     if (status == ATTUNE_OK) status = runner_read(&r);
     const int code = status == ATTUNE_OK ? write_results(o, &in->problem, &r) : fail_status(status);
-    if (code == EXIT_DONE)
-        report(o, &in->problem, device, attune_plan_kernel(r.plan), milliseconds);
+    if (code == EXIT_DONE) report(o, &in->problem, device, r.plan, milliseconds);
     runner_close(&r);
     return code;
 }

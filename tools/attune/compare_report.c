@@ -30,6 +30,8 @@ static void print_json(const compared_case *c, const compare_row *row)
     json_text("device", row->device);
     json_text("against", row->against);
     json_text("kernel", row->kernel);
+    json_text("engine", row->engine);
+    row->engine ? json_bool("reproducible", row->reproducible) : json_null("reproducible");
     json_number("max_abs", judged ? m->max_abs : NAN);
     json_number("rms_rel", judged ? m->rms_rel : NAN);
     json_number("max_ulp", judged ? m->max_ulp : NAN);

@@ -17,6 +17,8 @@ typedef struct compare_row {
     const char *device;
     const char *against;    /* the other device of a pair, else NULL */
     const char *kernel;     /* NULL of standard attention, and where none ran */
+    const char *engine;     /* of the kernel; NULL where it is not known */
+    bool reproducible;      /* the kernel is */
     const char *reason;     /* of SKIPPED, or of a run that failed; else NULL */
     attune_metrics metrics; /* only the verdict means something where there is a reason */
     double milliseconds;    /* of a run that is judged; else 0 */

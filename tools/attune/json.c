@@ -69,6 +69,12 @@ void json_text(const char *key, const char *value)
     print_text(value);
 }
 
+void json_bool(const char *key, bool value)
+{
+    print_key(key);
+    fputs(value ? "true" : "false", stdout);
+}
+
 void json_integer(const char *key, uint64_t value)
 {
     print_key(key);

@@ -6,6 +6,13 @@
 #include "commands.h"
 #include "fail.h"
 
+/* The options of a plan, which several commands share. */
+#define PLAN_OPTIONS "[--kernel GLOB] [--engine vector|simt|matrix] [--reproducible] [--tf32]"
+#define ABOUT_PLAN_OPTIONS                                                                         \
+    "  --engine        no other engine will do\n"                                                  \
+    "  --reproducible  only kernels whose bits depend on no tile, batch or chunk\n"                \
+    "  --tf32          f32 may be read as tf32 (--engine matrix implies it)\n"
+
 typedef struct command_row {
     const char *name, *summary, *usage;
     int (*run)(const options *o);
@@ -18,51 +25,60 @@ static const command_row commands[] = {
      "reason (null: it can be opened).",
      command_devices},
     {"kernels", "the kernels of a device in order of preference",
-     "[--device ID] [--problem P] [--kernel GLOB] [--why] [--json]\n"
-     "  --problem P   judge each kernel for this problem\n"
-     "  --why         list those that cannot run too, with the reason\n"
-     "  --json: kernel reason (null: it can run).",
+     "[--device ID] [--problem P] [--why] [--json]\n"
+     "  " PLAN_OPTIONS "\n"
+     "  --problem P     judge each kernel for this problem\n"
+     "  --why           list those that cannot run too, with the reason\n" ABOUT_PLAN_OPTIONS
+     "  Each with its engine, and whether it is reproducible or usual.\n"
+     "  --json: kernel engine reproducible reason (null: it can run).",
      command_kernels},
     {"run", "attention of NumPy files",
      "--q Q.npy --k K.npy --v V.npy --out O.npy [--lse L.npy]\n"
      "  [--layout bshd|bhsd] [--dtype f32|f16|bf16] [--mask none|causal|causal-top-left] [--scale "
      "X]\n"
-     "  [--device ID] [--kernel GLOB] [--threads N] [--json]\n"
+     "  [--device ID] [--threads N] [--json]\n"
+     "  " PLAN_OPTIONS "\n" ABOUT_PLAN_OPTIONS
      "  Files hold float32 or float16, four dimensions in the order of --layout (default bshd: "
      "batch, seq, head, dim).\n"
      "  --dtype rounds to nearest even on load; bf16 results are written as float32. --lse is "
      "float32 (batch, head, seq).\n"
-     "  --json: problem device kernel milliseconds gflops peak_rss_bytes.",
+     "  --json: problem device kernel engine reproducible milliseconds gflops peak_rss_bytes.",
      command_run},
     {"compare", "devices against the oracle, standard attention and each other",
      "[--devices ID,ID,...] [--problem P]... [--problem-file F] [--fill NAME|all] [--seed N]\n"
      "  [--q Q.npy --k K.npy --v V.npy [--layout L]] [--dtype T] [--mask M] [--scale X]\n"
-     "  [--kernel GLOB] [--threads N] [--json]\n"
+     "  [--threads N] [--json]\n"
+     "  " PLAN_OPTIONS "\n"
      "  --devices       default: every device of the machine\n"
      "  --problem-file  one problem in a line, # starts a comment\n"
-     "  --fill, --seed  the numbers that problems are filled with; default normal, 1\n"
+     "  --fill, --seed  the numbers that problems are filled with; default normal, "
+     "1\n" ABOUT_PLAN_OPTIONS
      "  Judged against the exact answer (double precision): max_abs, rms_rel (over rms of the "
      "output), max_ulp, ratio\n"
      "  (largest error over its bound), bias (mean over rms of the error), lse_abs. 'standard' is "
      "attention in three\n"
      "  steps in the working precision. Pairs of devices: 'identical' where no bit differs.\n"
-     "  --json: problem fill seed device against kernel max_abs rms_rel max_ulp bound_ratio bias "
-     "lse_max_abs\n"
-     "  lse_bound_ratio differ verdict reason milliseconds gflops, null where it means nothing or "
+     "  --json: problem fill seed device against kernel engine reproducible max_abs rms_rel "
+     "max_ulp bound_ratio bias\n"
+     "  lse_max_abs lse_bound_ratio differ verdict reason milliseconds gflops, null where it means "
+     "nothing or "
      "is infinite.\n"
      "  Exit status 1 when a device FAILs, when two differ by more than the sum of their bounds, "
      "or when all were\n"
      "  SKIPPED (no kernel or no memory for the problem).",
      command_compare},
     {"bench", "time, speed and share of the processor's FMA peak",
-     "--problem P... [--problem-file F] [--device ID] [--kernel GLOB] [--threads N]\n"
+     "--problem P... [--problem-file F] [--device ID] [--threads N]\n"
      "  [--fill NAME] [--seed N] [--json]\n"
-     "  --threads       of cpu; default: every processor that this process may use\n"
+     "  " PLAN_OPTIONS "\n"
+     "  --threads       of cpu; default: every processor that this process may "
+     "use\n" ABOUT_PLAN_OPTIONS
      "  Times include packing K and V. GFLOP/s count 2 (d + dv) operations for each pair that the "
      "mask leaves.\n"
-     "  --json: problem fill seed device kernel threads milliseconds (the median) "
-     "milliseconds_min milliseconds_q1\n"
-     "  milliseconds_q3 runs gflops peak_gflops peak_share peak_rss_bytes, null where it is not "
+     "  --json: problem fill seed device kernel engine reproducible threads milliseconds (the "
+     "median) milliseconds_min\n"
+     "  milliseconds_q1 milliseconds_q3 runs gflops peak_gflops peak_share peak_rss_bytes, null "
+     "where it is not "
      "known.",
      command_bench},
 };

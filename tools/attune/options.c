@@ -75,6 +75,18 @@ static int read_layout(options *o, const char *name, const char *value)
     return EXIT_DONE;
 }
 
+static int read_engine(options *o, const char *name, const char *value)
+{
+#define IS_ENGINE(engine, what) strcmp(value, #engine) == 0 ||
+#define LISTED(engine, what) ", " #engine
+    o->engine = value;
+    if (ATTUNE_ENGINES(IS_ENGINE) false) return EXIT_DONE;
+    return fail(EXIT_BAD_INPUT, "%s: '%s' is none of %s", name, value,
+                &ATTUNE_ENGINES(LISTED)[sizeof ", " - 1]);
+#undef IS_ENGINE
+#undef LISTED
+}
+
 static int read_fill(options *o, const char *name, const char *value)
 {
     o->fill = value;
@@ -145,6 +157,8 @@ typedef struct option_row {
 static const option_row rows[] = {
     FLAG_ROW("--json", json),
     FLAG_ROW("--why", why),
+    FLAG_ROW("--reproducible", reproducible),
+    FLAG_ROW("--tf32", tf32),
     TEXT_ROW("--q", q),
     TEXT_ROW("--k", k),
     TEXT_ROW("--v", v),
@@ -153,6 +167,7 @@ static const option_row rows[] = {
     TEXT_ROW("--device", device),
     TEXT_ROW("--devices", devices),
     TEXT_ROW("--kernel", kernel),
+    READ_ROW("--engine", read_engine),
     READ_ROW("--layout", read_layout),
     READ_ROW("--dtype", read_dtype),
     READ_ROW("--mask", read_mask),
@@ -218,4 +233,15 @@ void options_free(options *o)
 {
     free(o->problems);
     free(o->file_text);
+}
+
+attune_plan_options options_of_plan(const options *o)
+{
+    attune_plan_options plan;
+    attune_plan_options_init(&plan);
+    plan.kernel = o->kernel;
+    plan.engine = o->engine;
+    plan.reproducible = o->reproducible;
+    plan.allow_tf32 = o->tf32;
+    return plan;
 }

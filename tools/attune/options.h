@@ -9,9 +9,9 @@
 enum { MAX_PROBLEMS = 4096 };
 
 typedef struct options {
-    bool json, why, help;
+    bool json, why, help, reproducible, tf32;
     const char *q, *k, *v, *out, *lse;
-    const char *device, *devices, *kernel, *layout, *fill;
+    const char *device, *devices, *kernel, *engine, *layout, *fill;
     const char *problem_file;
     const char **problems; /* of --problem and --problem-file, in their order */
     int problem_count;
@@ -29,5 +29,8 @@ typedef struct options {
 int options_parse(int count, char **arguments, const char *command, const char *accepted,
                   options *options);
 void options_free(options *options);
+
+/* --kernel, --engine, --reproducible and --tf32, for a plan. */
+attune_plan_options options_of_plan(const options *options);
 
 #endif

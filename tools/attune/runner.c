@@ -69,16 +69,13 @@ static attune_status place_all(runner *r, const inputs *in, inputs *freed)
 }
 
 static attune_status open_runner(runner *r, attune_context *context, const inputs *in,
-                                 inputs *freed, const char *kernel)
+                                 inputs *freed, const attune_plan_options *options)
 {
     *r = (runner){.context = context};
     attune_forward_tensors_init(&r->tensors);
-    attune_plan_options options;
-    attune_plan_options_init(&options);
-    options.kernel = kernel;
     attune_device_info info;
     attune_status status = attune_context_device(context, &info);
-    if (status == ATTUNE_OK) status = attune_plan_create(context, &in->problem, &options, &r->plan);
+    if (status == ATTUNE_OK) status = attune_plan_create(context, &in->problem, options, &r->plan);
     if (status == ATTUNE_OK) {
         r->in_place = strcmp(info.backend, "cpu") == 0;
         r->bytes = problem_bytes(&in->problem);
@@ -88,15 +85,16 @@ static attune_status open_runner(runner *r, attune_context *context, const input
     return status;
 }
 
-attune_status runner_open(runner *r, attune_context *context, const inputs *in, const char *kernel)
+attune_status runner_open(runner *r, attune_context *context, const inputs *in,
+                          const attune_plan_options *options)
 {
-    return open_runner(r, context, in, NULL, kernel);
+    return open_runner(r, context, in, NULL, options);
 }
 
 attune_status runner_open_freeing(runner *r, attune_context *context, inputs *in,
-                                  const char *kernel)
+                                  const attune_plan_options *options)
 {
-    return open_runner(r, context, in, in, kernel);
+    return open_runner(r, context, in, in, options);
 }
 
 void runner_close(runner *r)

@@ -21,13 +21,14 @@ typedef struct runner {
 attune_status open_device(const char *device, int threads, attune_context **context,
                           attune_device_info *info);
 
-/* `kernel` is a glob or NULL. o and lse start as NaN, on the host and on the device. The inputs must outlive the runner. On failure nothing
+/* o and lse start as NaN, on the host and on the device. The inputs must outlive the runner. On failure nothing
  * is held and attune_error_detail() says why. */
-attune_status runner_open(runner *r, attune_context *context, const inputs *in, const char *kernel);
+attune_status runner_open(runner *r, attune_context *context, const inputs *in,
+                          const attune_plan_options *options);
 
 /* The same for inputs that are needed for nothing else: each is freed as soon as the device has its copy. */
 attune_status runner_open_freeing(runner *r, attune_context *context, inputs *in,
-                                  const char *kernel);
+                                  const attune_plan_options *options);
 void runner_close(runner *r);
 
 /* One run: milliseconds without copies. */

@@ -352,7 +352,8 @@ TUNED_HEADER = "device_class\top\tdtype\thead_dim\tmax_seqlen_q\tkernel"
 
 
 def parse_tuned(text, name):
-    """The rows of a tuned.tsv, which must be sorted; `name` is for messages."""
+    """The rows of a tuned.tsv, which must be sorted by tuned_order; rows that are equal in it stand in the order of preference, and none
+    is there twice. `name` is for messages."""
     lines = text.splitlines()
     if not lines or lines[0] != TUNED_HEADER:
         raise SpecError(f"{name}: the first line must be '{TUNED_HEADER}'")
@@ -374,8 +375,10 @@ def parse_tuned(text, name):
             raise SpecError(f"{name}:{number}: max_seqlen_q '{max_seqlen_q}' is no number and no *")
         rows.append(TunedRow(device_class, op, dtype, int(head_dim), max_seqlen_q, kernel))
     for number, (row, later) in enumerate(zip(rows, rows[1:]), 3):
-        if tuned_order(row) >= tuned_order(later):
-            raise SpecError(f"{name}:{number}: the row is not sorted, or is there twice")
+        if tuned_order(row) > tuned_order(later):
+            raise SpecError(f"{name}:{number}: the row is not sorted")
+        if later in rows[: number - 2]:
+            raise SpecError(f"{name}:{number}: the row is there twice")
     return rows
 
 

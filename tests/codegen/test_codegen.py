@@ -120,6 +120,15 @@ class Rules(unittest.TestCase):
                 self.assertLessEqual(g.spec.engine_value(points[row.kernel], "threads"), 256)
 
 
+class Engines(unittest.TestCase):
+    def test_the_api_has_their_names(self):
+        header = (ROOT / "include" / "attune" / "attune.h").read_text("utf-8")
+        macro = re.search(r"#define ATTUNE_ENGINES\(X\)(.*?[^\\])\n", header, re.S)[1]
+        named = re.findall(r"X\((\w+),", macro)
+        self.assertGreater(len(named), 1)
+        self.assertLessEqual(set(generator().spec.engines), set(named))
+
+
 class Rows(unittest.TestCase):
     """What the runtime is told of a kernel may differ between the points of an engine."""
 
@@ -201,9 +210,28 @@ class Tuned(unittest.TestCase):
                     for head_dim in problem["head_dim"]:
                         self.assertIn((dtype, head_dim), found, (target, arch))
 
+    def test_several_rows_are_an_order_of_preference(self):
+        """Not the order of their ids; the table that is rendered keeps it, for tuned rows and kernels alike."""
+        kernels = [f"forward_f32_d64_simt_{tile}" for tile in ("q64k64t128", "q16k32t128")]
+        kernels += ["forward_f32_d64_simt_q32k32t128"]
+        lines = [f"*\tforward\tf32\t64\t9\t{kernel}" for kernel in kernels]
+        lines += [f"*\tforward\tf32\t64\t*\t{kernels[1]}"]
+        text = "\n".join([specification.TUNED_HEADER, *lines, ""])
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "cuda").mkdir()
+        (folder / "cuda" / "tuned.tsv").write_text(text, "utf-8")
+        shutil.copy(ROOT / "backends" / "kernel_abi.h", folder)
+        g = generate.Generator(ROOT / "templates", folder)
+        points, tuned = g.selected("cuda", "x86_64", [])
+        self.assertEqual([point.id for point in points], kernels)
+        table = g.renderer.table("cuda", points, tuned)
+        self.assertEqual(re.findall(r"\.kernel = \"(\w+)\"", table), [*kernels, kernels[1]])
+
     def test_bad_tables_are_named(self):
         kernel = "forward_f32_d64_vector_q12r12k128n32w16"
         row = f"cpu\tforward\tf32\t64\t*\t{kernel}"
+        other = row.replace("q12r12", "q4r4")
         head = specification.TUNED_HEADER
         for text, part in [
             ("", "first line"),
@@ -211,7 +239,8 @@ class Tuned(unittest.TestCase):
             (f"{head}\n{row}x", "no kernel id"),
             (f"{head}\n{row.replace('f32', 'f16', 1)}", "computes something else"),
             (f"{head}\n{row.replace('*', '-1')}", "max_seqlen_q"),
-            (f"{head}\n{row}\n{row.replace('*', '4')}", "not sorted"),
+            (f"{head}\n{row}\n{row.replace('*', '4')}", ":3: .*not sorted"),
+            (f"{head}\n{row}\n{other}\n{row}", ":4: .*twice"),
         ]:
             with self.assertRaisesRegex(specification.SpecError, part):
                 specification.parse_tuned(text, "x/tuned.tsv")

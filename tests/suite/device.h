@@ -25,7 +25,7 @@ int devices_open(device devices[MAX_DEVICES], const char *names);
 typedef enum run_result { RUN_DONE, RUN_SKIPPED, RUN_FAILED } run_result;
 
 /* Computes a problem through a plan. Before the run all memory that it writes, and 256 bytes on both sides of every buffer, are UNTOUCHED
- * (NaN), as is the workspace; bases are shifted by 0 to 7 elements. Afterwards nothing but o and lse may have changed, and no place
+ * (NaN), as is the workspace; bases of every other problem are shifted by 0 to 7 elements. Afterwards nothing but o and lse may have changed, and no place
  * between strided elements of o. RUN_SKIPPED where no kernel of the device computes the problem, or none that the options (NULL: the default
  * ones) leave. With RUN_DONE the caller frees `out`; else `why` says what happened. */
 run_result device_run(const device *d, const inputs *in, const attune_plan_options *options,

@@ -9,7 +9,7 @@
 
 /* ---- overflow ---- */
 
-/* Where sums overflow, every device overflows alike. */
+/* Where sums overflow, devices that promise the same bits overflow alike. */
 static void overflow_is_the_same(void **state)
 {
     (void)state;
@@ -21,7 +21,7 @@ static void overflow_is_the_same(void **state)
                 set(&in, TENSOR_V, 0, j, 0, d,
                     (dtype == ATTUNE_F16 ? 65504.0f : 3e38f) * (d % 3 == 0 ? -1 : 1));
         outputs out = run(&in), other = run_on_cpu(&in);
-        assert_same_bits(&out, &other);
+        if (must_be_same(&out, &other)) assert_same_bits(&out, &other);
         if (dtype == ATTUNE_F16) assert_judged(&in, &out);
         outputs_free(&out);
         outputs_free(&other);
@@ -163,7 +163,7 @@ static void visible_infinities(void **state)
         for (int i = 0; i < 3; i++) {
             outputs out = run(all[i]), other = run_on_cpu(all[i]);
             assert_judged(all[i], &out);
-            assert_same_bits(&out, &other);
+            if (must_be_same(&out, &other)) assert_same_bits(&out, &other);
             if (i == 0) {
                 assert_true(o_at(&out, 0, 8, 0, 2) == INFINITY);
                 assert_true(o_at(&out, 0, 8, 0, 3) == -INFINITY);

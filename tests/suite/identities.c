@@ -31,7 +31,8 @@ static void constant_values(void **state)
     }
 }
 
-/* One key: o is its value for any finite score; in f32 p / p may be one unit off. */
+/* One key: o is its value for any finite score; in f32 p / p may be one unit off, and so it may in 16 bits where huge scores leave p no power of
+ * two and a kernel that is not reproducible divides p rounded by p as it was. */
 static void one_key(void **state)
 {
     static const attune_fill fills[] = {ATTUNE_FILL_normal, ATTUNE_FILL_outlier, ATTUNE_FILL_peaked,
@@ -48,8 +49,12 @@ static void one_key(void **state)
                     for (int d = 0; d < 33; d++) {
                         const float v = get(&in, TENSOR_V, b, 0, h / 2, d);
                         const double unit = nextafterf(fabsf(v), INFINITY) - fabsf(v);
-                        assert_near(o_at(&out, b, s, h, d), v, dtype == ATTUNE_F32 ? unit : 0, "v",
-                                    s, d);
+                        const double coarse = 2 * out.arithmetic.u_out * fabs(v);
+                        assert_near(o_at(&out, b, s, h, d), v,
+                                    dtype == ATTUNE_F32                                 ? unit
+                                    : !out.reproducible && fills[i] == ATTUNE_FILL_huge ? coarse
+                                                                                        : 0,
+                                    "v", s, d);
                     }
         outputs_free(&out);
         inputs_free(&in);

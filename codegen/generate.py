@@ -38,7 +38,7 @@ GOLDENS = [
     ("opencl", "x86_64", "forward_bf16_d64_vector_q12r12k128n32w16"),
     ("opencl", "x86_64", "forward_f32_d128_simt_q16k32t128"),
     ("cuda", "x86_64", "forward_f16_d64_simt_q32k32t128"),
-    ("cuda", "x86_64", "forward_f16_d128_matrix_q128k48t128b2h0r1"),
+    ("cuda", "x86_64", "forward_f16_d128_matrix_q128k64t128b2h0r1"),
     ("hip", "x86_64", "forward_f16_d64_simt_q32k32t128"),
 ]
 

@@ -1,17 +1,17 @@
-/* forward_f16_d128_matrix_q128k48t128b2h0r1 for cuda (cuda), rendered from templates/: change it there. */
+/* forward_f16_d128_matrix_q128k64t128b2h0r1 for cuda (cuda), rendered from templates/: change it there. */
 
-#define KERNEL_NAME forward_f16_d128_matrix_q128k48t128b2h0r1
-#define PACK_NAME forward_f16_d128_matrix_q128k48t128b2h0r1_pack
+#define KERNEL_NAME forward_f16_d128_matrix_q128k64t128b2h0r1
+#define PACK_NAME forward_f16_d128_matrix_q128k64t128b2h0r1_pack
 #define STORAGE f16
 #define HEAD_DIM 128
 #define BLOCK_Q 128
-#define BLOCK_K 48
+#define BLOCK_K 64
 #define THREADS 128
 #define BUFFERS 2
 #define HOLD 0
 #define REPRODUCIBLE 1
 #define PANEL 0
-#define FAST_MEMORY 57376
+#define FAST_MEMORY 65568
 
 /* Dialect CUDA C++ (nvcc and NVRTC; no header): qualifiers, scalar words, work-items, entry. Compile with -fmad=false: every fused operation is
  * written out. */
@@ -557,7 +557,9 @@ INLINE void chunk_gather(unsigned *words, GLOBAL const storage *from, int count)
 /* Starts to copy `rows` rows of `dims` elements, `stride` apart, into a tile of `height` rows; what lies beyond becomes 0. */
 INLINE void tile_copy(LOCAL unsigned char *tile, int height, GLOBAL const storage *from, int64 stride, int rows, int dims)
 {
-    const int row = THREAD / WIDE, column = THREAD % WIDE, step = THREADS / WIDE; /* a multiple of 8: SWIZZLE is the same */
+    const int thread = REPRODUCIBLE ? unhoisted(THREAD) : THREAD; /* the mode that is shorter of registers */
+    const int row = thread / WIDE, column = thread % WIDE;
+    const int step = THREADS / WIDE; /* rows of a pass, a multiple of 8: SWIZZLE is the same in all */
     LOCAL unsigned char *const to = tile + row * ROW_BYTES + (column ^ SWIZZLE(row)) * 16;
     from += row * stride + column * CHUNK;
     if (in_chunks(from, stride)) {

@@ -5,9 +5,10 @@
 #
 # Rendering is one run of codegen/generate.py per target, when a template that the target reads has changed (it says itself which they
 # are). It writes only what differs, so touching a template rebuilds what it feeds and nothing else. ATTUNE_EXTRA_KERNELS (globs over
-# kernel ids) adds points to those that tuned.tsv names.
+# kernel ids) adds points to those that tuned.tsv names, ATTUNE_TUNED_KERNELS leaves out those of them that no glob of it matches.
 
 set(ATTUNE_EXTRA_KERNELS "" CACHE STRING "Globs over kernel ids: points to build beyond those that tuned.tsv names")
+set(ATTUNE_TUNED_KERNELS "*" CACHE STRING "Globs over kernel ids: the points to build, of those that tuned.tsv names")
 set(ATTUNE_TEMPLATES_DIR "${PROJECT_SOURCE_DIR}/templates" CACHE PATH "Folder of the kernel templates")
 mark_as_advanced(ATTUNE_TEMPLATES_DIR)
 
@@ -21,8 +22,9 @@ set(ATTUNE_KERNEL_FLAGS ${ATTUNE_KERNEL_OPTIMIZATION} -ffp-contract=off -fno-mat
 function(attune_add_kernels library target)
     set(out "${PROJECT_BINARY_DIR}/generated/${target}")
     string(REPLACE ";" "," globs "${ATTUNE_EXTRA_KERNELS}")
+    string(REPLACE ";" "," tuned_globs "${ATTUNE_TUNED_KERNELS}")
     set(command "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/codegen/generate.py" --render ${target} --arch=${CMAKE_SYSTEM_PROCESSOR}
-        --templates "${ATTUNE_TEMPLATES_DIR}" "--points=${globs}" --out "${out}")
+        --templates "${ATTUNE_TEMPLATES_DIR}" "--points=${globs}" "--tuned=${tuned_globs}" --out "${out}")
     execute_process(COMMAND ${command} --outputs
         OUTPUT_VARIABLE outputs ERROR_VARIABLE reason RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
     if(failed)

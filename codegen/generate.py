@@ -101,11 +101,12 @@ class Generator:
         named = {row.device_class for row in tuned if row.kernel == point.id} or {"*"}
         return [name for name in self.spec.classes_for(point) if named & {"*", name}]
 
-    def selected(self, target, arch, globs):
-        """(points that are rendered, rows that are tuned): those that a tuned row names, and those that match a glob."""
+    def selected(self, target, arch, globs, tuned_globs=("*",)):
+        """(points that are rendered, rows that are tuned): those that a tuned row names and a tuned glob matches, and those that match a glob."""
         ours = {variant.name for variant in self.spec.variants_for(target, arch)}
         elsewhere = {variant.name for variant in self.spec.variants(target)} - ours
         rows = [row for row in self.tuned(target) if row.device_class not in elsewhere]
+        rows = [row for row in rows if _matcher(tuned_globs)(row.kernel)]
         named, matches = {row.kernel for row in rows}, _matcher(globs)
         exist = self.spec.points(target, arch, lambda name: name in named or matches(name))
         here = {point.id for point in exist}
@@ -134,10 +135,10 @@ class Generator:
             point.axes,
         )
 
-    def files(self, target, arch, globs, out):
+    def files(self, target, arch, globs, out, tuned_globs=("*",)):
         """What a render writes: (path, device classes that it is for, compile flags, function that gives the text)."""
         self.check_globs(globs)
-        points, tuned = self.selected(target, arch, globs)
+        points, tuned = self.selected(target, arch, globs, tuned_globs)
         settings = self.spec.target(target)
         out = pathlib.Path(out)
         for point in points:
@@ -148,13 +149,13 @@ class Generator:
             out / f"kernel_table_{target}.c",
             self.spec.device_classes(target) or [],
             (),
-            lambda: self._table(target, arch, globs),
+            lambda: self._table(target, arch, points, tuned),
         )
 
-    def _table(self, target, arch, globs):
-        """Whatever exists may be compiled at run time."""
-        embed = self.spec.target(target)["embed"]
-        return self.renderer.table(target, *self.selected(target, arch, ["*"] if embed else globs))
+    def _table(self, target, arch, points, tuned):
+        if self.spec.target(target)["embed"]:  # whatever exists may be compiled at run time
+            points, tuned = self.selected(target, arch, ["*"])
+        return self.renderer.table(target, points, tuned)
 
     def depfile(self, target, stamp):
         """A line for make: what was read so far, which is what the texts of the target depend on."""
@@ -237,6 +238,9 @@ def parse_arguments(arguments):
     parser.add_argument(
         "--points", default="", help="globs, comma-separated: more points than tuned.tsv names"
     )
+    parser.add_argument(
+        "--tuned", default="*", help="globs: the points to render, of those that tuned.tsv names"
+    )
     parser.add_argument("--out", help="folder of --render")
     parser.add_argument(
         "--outputs",
@@ -258,8 +262,10 @@ def parse_arguments(arguments):
 
 def render_target(generator, options):
     """--render."""
-    globs = [glob for glob in options.points.split(",") if glob]
-    files = generator.files(options.render, options.arch, globs, options.out)
+    globs, tuned_globs = (
+        [glob for glob in text.split(",") if glob] for text in (options.points, options.tuned)
+    )
+    files = generator.files(options.render, options.arch, globs, options.out, tuned_globs)
     for path, classes, flags, text in files:
         if options.outputs:
             print(path, ",".join(classes), *flags, sep="|")

@@ -396,6 +396,15 @@ class Rendering(unittest.TestCase):
         self.assertEqual(run(*arguments)[0], 0)
         self.assertEqual(named, {str(path) for path in (self.folder / "c").iterdir()})
 
+    def test_fewer_tuned_points(self):
+        g = generator()
+        _, every = g.selected("c", "x86_64", [])
+        for globs in (["*"], ["forward_f16_d64_*", "forward_f32_*"], ["nothing"]):
+            points, tuned = g.selected("c", "x86_64", [], globs)
+            matching = [r for r in every if any(fnmatch.fnmatchcase(r.kernel, g) for g in globs)]
+            self.assertEqual(tuned, matching)
+            self.assertEqual({point.id for point in points}, {row.kernel for row in matching})
+
     def test_extra_points(self):
         extra = "forward_f32_d64_vector_q8r8k64n32w16"
         arguments = ["--render", "c", "--arch", "x86_64", "--out", "x", "--outputs"]

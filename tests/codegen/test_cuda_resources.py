@@ -2,9 +2,12 @@
 """What a build's machine code for NVIDIA's GPUs takes: every kernel that backends/cuda/tuned.tsv names is there, keeps to its registers and
 spills nothing. (That local memory is what the spec says, each text asserts itself.)
 
-usage: test_cuda_resources.py FOLDER ARCHITECTURE...     the folder of the fat binaries, what they were compiled for, such as 80 90
+usage: test_cuda_resources.py [--code] FOLDER ARCHITECTURE...
+    FOLDER          of the fat binaries
+    ARCHITECTURE    those that they were compiled for, such as 80 90
+    --code          look at the code for the first architecture too: engine matrix loads, multiplies and copies by the instructions for it
 
-Exit status 0 when all is well, 1 when something is not, 77 where nvcc or cuobjdump is missing.
+Exit status 0 when all is well, 1 when something is not, 77 where nvcc, cuobjdump or nvdisasm is missing.
 """
 
 import concurrent.futures
@@ -20,6 +23,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "codegen"))
 import generate  # noqa: E402
+import names  # noqa: E402
 
 
 def cuda_tool(name):
@@ -29,7 +33,10 @@ def cuda_tool(name):
     return next(filter(None, map(shutil.which, places)), None)
 
 
-NVCC, CUOBJDUMP = cuda_tool("nvcc"), cuda_tool("cuobjdump")
+NVCC, CUOBJDUMP, NVDISASM = map(cuda_tool, ("nvcc", "cuobjdump", "nvdisasm"))
+
+# Operands of a matrix unit come by ldmatrix, products by mma.sync, tiles by cp.async.
+MATRIX_CODE = {"LDSM": "ldmatrix", "HMMA": "mma.sync", "LDGSTS": "cp.async"}
 
 
 def resources(image):
@@ -40,6 +47,17 @@ def resources(image):
         r"^arch = sm_(\d+)$(.*?)REG:(\d+) STACK:(\d+) \S+ LOCAL:(\d+)", said, re.M | re.S
     )
     return {arch: (int(reg), int(stack) + int(local)) for arch, _, reg, stack, local in found}
+
+
+def lacking(image, arch):
+    """The PTX words of MATRIX_CODE of which no instruction is in the machine code."""
+    environment = dict(os.environ, PATH=f"{pathlib.Path(NVDISASM).parent}:{os.environ['PATH']}")
+    command = [CUOBJDUMP, "-sass", "-arch", f"sm_{arch}", image]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    opcodes = set(
+        re.findall(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9]+)", done.stdout, re.M)
+    )
+    return [word for opcode, word in MATRIX_CODE.items() if opcode not in opcodes]
 
 
 def compile_text(text, flags, folder):
@@ -61,7 +79,7 @@ def judge_is_right(text, flags):
         return sees_spills and compile_text(larger, flags, folder) is None
 
 
-def faults(kernel, image, architectures):
+def faults(kernel, image, architectures, code):
     """(lines for the table, what is wrong)."""
     if not image.exists():
         return [], [f"{kernel}: there is no {image.name}"]
@@ -76,17 +94,21 @@ def faults(kernel, image, architectures):
     ]
     if set(found) != set(architectures):
         wrong.append(f"{kernel} is compiled for {sorted(found)}, not for {sorted(architectures)}")
+    if code and names.parse_kernel_id(kernel)[3] == "matrix":
+        wrong += [f"{kernel} has no {word}" for word in lacking(image, architectures[0])]
     return lines, wrong
 
 
 def main():
     """All kernels of the build."""
-    if len(sys.argv) < 3:
+    code = sys.argv[1:2] == ["--code"]
+    arguments = sys.argv[1 + code :]
+    if len(arguments) < 2:
         sys.exit(__doc__)
-    if NVCC is None or CUOBJDUMP is None:
-        print(f"SKIPPED: no {'nvcc' if NVCC is None else 'cuobjdump'}")
+    if None in (NVCC, CUOBJDUMP, NVDISASM):
+        print("SKIPPED: nvcc, cuobjdump or nvdisasm is missing")
         return 77
-    folder, architectures = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    folder, architectures = pathlib.Path(arguments[0]), arguments[1:]
     generator = generate.Generator(ROOT / "templates", ROOT / "backends")
     jobs = []
     for path, classes, _, _ in generator.files("cuda", "x86_64", [], folder):
@@ -99,7 +121,7 @@ def main():
         return 1
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for lines, wrong in pool.map(lambda job: faults(*job), jobs):
+        for lines, wrong in pool.map(lambda job: faults(*job, code), jobs):
             print("\n".join([*lines, *(f"FAIL {what}" for what in wrong)]), flush=True)
             failures += len(wrong)
     print(f"{len(jobs)} kernels, {sum(len(job[2]) for job in jobs)} images, {failures} failures")

@@ -23,6 +23,9 @@ static const char usage[] =
     "  --tf32                 f32 may be read as tf32\n"
     "  --seed N               default: 1\n"
     "  --shard I/N            problems I, I + N, I + 2N ... (I from 0)\n"
+    "  --thin                 suite: a third of all combinations: each problem meets every fill "
+    "and every dtype, each fill every "
+    "dtype\n"
     "  --hash                 same_bits: print a hash for each problem instead of comparing\n";
 
 static void refuse(const char *what, const char *value)
@@ -86,6 +89,7 @@ options options_parse(int argc, char **argv, const char *about)
         TF32,
         SEED,
         SHARD,
+        THIN,
         HASH,
         HELP
     };
@@ -102,6 +106,7 @@ options options_parse(int argc, char **argv, const char *about)
         {"tf32", no_argument, NULL, TF32},
         {"seed", required_argument, NULL, SEED},
         {"shard", required_argument, NULL, SHARD},
+        {"thin", no_argument, NULL, THIN},
         {"hash", no_argument, NULL, HASH},
         {"help", no_argument, NULL, HELP},
         {NULL, 0, NULL, 0},
@@ -149,6 +154,9 @@ options options_parse(int argc, char **argv, const char *about)
                 o.shard >= o.shards)
                 refuse("--shard takes I/N", optarg);
             break;
+        case THIN:
+            o.thin = true;
+            break;
         case HASH:
             o.hash = true;
             break;
@@ -160,6 +168,9 @@ options options_parse(int argc, char **argv, const char *about)
         }
     }
     if (optind < argc) refuse("what is this", argv[optind]);
+    int fills = 0;
+    for (int i = 0; i < ATTUNE_FILL_COUNT; i++) fills += o.fills[i];
+    if (o.thin && fills < DTYPES) refuse("--thin needs three fills", "");
     if (o.problems.count == 0) refuse("nothing to do", "give --problem or --problem-file");
     return o;
 }

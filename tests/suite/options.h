@@ -16,7 +16,7 @@ typedef struct options {
     bool tiles, reproducible, tf32;
     uint64_t seed;
     int shard, shards;
-    bool hash;
+    bool thin, hash;
 } options;
 
 /* Exits with 2 and a line on stderr where the arguments are wrong, and with 0 after --help, which prints `about` (what the program does and

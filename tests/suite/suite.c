@@ -158,11 +158,14 @@ static void run_device(suite *s, int index, trial *t, const char *name)
     kernel_ids_free(&ids);
 }
 
-static void run_problem(suite *s, const attune_problem *problem)
+/* `number`: of the problem in its list. */
+static void run_problem(suite *s, const attune_problem *problem, int number)
 {
     inputs in = inputs_create(problem);
+    int turn = number + (int)problem->dtype;
     for (int fill = 0; fill < ATTUNE_FILL_COUNT; fill++) {
         if (!s->options.fills[fill]) continue;
+        if (s->options.thin && turn++ % DTYPES != 0) continue;
         char name[640];
         attune_reference *reference = NULL;
         inputs_fill(&in, (attune_fill)fill, s->options.seed);
@@ -245,7 +248,7 @@ int main(int argc, char **argv)
                 o->dtypes[t] == OWN_DTYPE
                     ? o->problems.at[i]
                     : with_dtype(o->problems.at[i], (attune_dtype)o->dtypes[t]);
-            run_problem(&s, &problem);
+            run_problem(&s, &problem, i / o->shards);
         }
     print_table(&s);
     for (int i = 0; i < s.device_count; i++) device_close(&s.devices[i]);

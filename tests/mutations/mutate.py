@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from mutations import FOLD, MUTATIONS, ROOT, STANDIN
+from mutations import FOLD, MATRIX_AXES, MUTATIONS, ROOT, STANDIN
 
 sys.path.insert(0, str(ROOT / "codegen"))
 import generate  # noqa: E402
@@ -59,13 +59,18 @@ class Workshop:
         for axis, values in [("dtype", dtypes), ("head_dim", [64])]:
             text, count = re.subn(rf"^{axis} = .*$", f"{axis} = {values}", text, flags=re.M)
             assert count == 1, axis
-        spec.write_text(text, "utf-8")
+        others, matrix = text.split("[engine.matrix]", 1)
+        for axis, values in MATRIX_AXES.items():
+            pattern = rf"^(axes.{axis} = .*?values = )\[.*?\]"
+            matrix, count = re.subn(pattern, rf"\g<1>{values}", matrix, count=1, flags=re.M)
+            assert count == 1, axis
+        spec.write_text(f"{others}[engine.matrix]{matrix}", "utf-8")
         kernels = tuple(f"_{dtype}_d64_" for dtype in dtypes)
         for path in (ROOT / "backends").glob("*/tuned.tsv"):
             header, *rows = path.read_text("utf-8").splitlines()
-            if path.parent.name == "cpu":
-                rows = [row for row in rows if row.startswith(f"{self.device_class}\t")]
-            rows = [row for row in rows if tuned and any(kernel in row for kernel in kernels)]
+            ours = path.parent.name == "cpu" and tuned
+            rows = [row for row in rows if ours and row.startswith(f"{self.device_class}\t")]
+            rows = [row for row in rows if any(kernel in row for kernel in kernels)]
             copy = backends / path.parent.name / path.name
             copy.parent.mkdir(parents=True)
             copy.write_text("\n".join([header, *rows]) + "\n", "utf-8")

@@ -49,13 +49,29 @@ class Mutation(typing.NamedTuple):
     check: Check
 
 
-VECTOR, SIMT = "engine/vector.j2", "engine/simt.j2"
+VECTOR, SIMT, MATRIX = "engine/vector.j2", "engine/simt.j2", "engine/matrix.j2"
 SIMT_CHECK = {"kernel": "forward_*_d64_simt_q16k16t64", "target": "opencl"}
 
 
 def on_cuda(mode, problem=PLAIN, fill="normal", dtype="f32"):
     """A check on the stand-in driver, with several warps and tiles."""
     return Check("suite", problem, fill, dtype, "forward_*_d64_simt_q32k32t128", "cuda", mode)
+
+
+# Of engine matrix a mutant has these tiles alone.
+MATRIX_AXES = {"block_q": [64], "block_k": [32, 64], "threads": [128], "buffers": [2], "hold": [0]}
+
+
+def on_matrix(mode, problem=PLAIN, fill="normal", reproducible=0):
+    """A check of engine matrix on the stand-in driver."""
+    kernel = f"forward_*_d64_matrix_q64k32t128b2h0r{reproducible}"
+    return Check("suite", problem, fill, "f16", kernel, "cuda", mode)
+
+
+def between_tiles(fill):
+    """A comparison of bits between two tiles of the reproducible mode."""
+    kernel = "forward_*_d64_matrix_q64k*t128b2h0r1"
+    return Check("same_bits", PLAIN, fill, "f16", kernel, "cuda", "plain")
 
 
 MUTATIONS = [
@@ -320,6 +336,84 @@ MUTATIONS = [
         "args.first_group + (int64)blockIdx.x",
         "(int64)(blockIdx.x / 2)",
         on_cuda("plain"),
+    ),
+    Mutation(
+        "matrix: a tile is read before its copy has landed",
+        MATRIX,
+        "    COPY_WAIT(BUFFERS - 2);\n",
+        "    COPY_WAIT(BUFFERS - 1);\n",
+        on_matrix("race"),
+    ),
+    Mutation(
+        "matrix: a place of the ring is filled before all have read it",
+        MATRIX,
+        "    COPY_WAIT(BUFFERS - 2);\n    BARRIER();\n",
+        "    COPY_WAIT(BUFFERS - 2);\n",
+        on_matrix("race"),
+    ),
+    Mutation(
+        "matrix: output is read before all lanes have written it",
+        MATRIX,
+        "    UNIT_BARRIER();\n",
+        "",
+        on_matrix("race"),
+    ),
+    Mutation(
+        "matrix: a lane swizzles as for the next row",
+        MATRIX,
+        "return (chunk ^ SWIZZLE(row)) * 16;",
+        "return (chunk ^ SWIZZLE(row + 1)) * 16;",
+        on_matrix("plain"),
+    ),
+    Mutation(
+        "matrix: keys of neighbouring column tiles are exchanged",
+        MATRIX,
+        "unit_multiply(s->at[i] + (n + c) * UNIT_ACCUMULATORS, left[i], right + c * UNIT_COLUMN_WORDS);",
+        "unit_multiply(s->at[i] + (n + c) * UNIT_ACCUMULATORS, left[i], right + (c ^ 1) * UNIT_COLUMN_WORDS);",
+        on_matrix("plain", fill="needle"),
+    ),
+    Mutation(
+        "matrix: two probabilities of a word are exchanged",
+        MATRIX,
+        "pair_pack(p[2 * i], p[2 * i + 1])",
+        "pair_pack(p[2 * i + 1], p[2 * i])",
+        on_matrix("plain", fill="needle"),
+    ),
+    Mutation(
+        "matrix: output is not rescaled",
+        MATRIX,
+        "o->at[i][n][r] = o->at[i][n][r] * rescale;",
+        ";",
+        on_matrix("plain", fill="ramp"),
+    ),
+    Mutation(
+        "matrix: hidden scores are not hidden",
+        MATRIX,
+        "n * UNIT_COLUMNS + UNIT_COLUMN(r) >= visible",
+        "n * UNIT_COLUMNS + UNIT_COLUMN(r) > visible",
+        on_matrix("plain", CAUSAL),
+    ),
+    Mutation(
+        "reproducible: scores are not rounded to the grid",
+        MATRIX,
+        "grid[i][slot] = REPRODUCIBLE ? GRID : P_SCALE - m;\n"
+        "            base[i][slot] = REPRODUCIBLE ? GRID + m - P_SCALE : 0.0f;",
+        "grid[i][slot] = P_SCALE - m;\n            base[i][slot] = 0.0f;",
+        between_tiles("ramp"),
+    ),
+    Mutation(
+        "reproducible: output is divided by the sum of p that only LSE needs",
+        MATRIX,
+        "const float l = o->l[i][r];",
+        "const float l = rows->l[i][UNIT_SLOT(r)];",
+        on_matrix("plain", PLAIN.replace(",lse=1", ""), reproducible=1),
+    ),
+    Mutation(
+        "reproducible: the keys of a tile come in decreasing order",
+        MATRIX,
+        "UNROLL for (int k = 0; k < BLOCK_K; k += UNIT_DEPTH) {",
+        "UNROLL for (int k = BLOCK_K - UNIT_DEPTH; k >= 0; k -= UNIT_DEPTH) {",
+        between_tiles("normal"),
     ),
 ]
 # A fold that only some kernels do otherwise: those with tiles of 64 keys.

@@ -23,9 +23,8 @@ static const char usage[] =
     "  --tf32                 f32 may be read as tf32\n"
     "  --seed N               default: 1\n"
     "  --shard I/N            problems I, I + N, I + 2N ... (I from 0)\n"
-    "  --thin                 suite: a third of all combinations: each problem meets every fill "
-    "and every dtype, each fill every "
-    "dtype\n"
+    "  --thin                 suite: a third of all combinations, in which each problem meets\n"
+    "                         every fill and every dtype, and each fill every dtype\n"
     "  --hash                 same_bits: print a hash for each problem instead of comparing\n";
 
 static void refuse(const char *what, const char *value)

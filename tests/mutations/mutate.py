@@ -53,12 +53,11 @@ class Workshop:
         )
 
     def narrow(self, templates, backends, dtypes, tuned):
-        """Leaves in a copy of the spec head_dim 64 and those dtypes, of the tables their rows for this processor, or with `tuned` unset none."""
+        """Leaves in a copy of the spec head_dim 64, of the tables the rows of these dtypes for this processor, or with `tuned` unset none."""
         spec = templates / "attention.toml"
         text = spec.read_text("utf-8")
-        for axis, values in [("dtype", dtypes), ("head_dim", [64])]:
-            text, count = re.subn(rf"^{axis} = .*$", f"{axis} = {values}", text, flags=re.M)
-            assert count == 1, axis
+        text, count = re.subn(r"^head_dim = .*$", "head_dim = [64]", text, flags=re.M)
+        assert count == 1
         others, matrix = text.split("[engine.matrix]", 1)
         for axis, values in MATRIX_AXES.items():
             pattern = rf"^(axes.{axis} = .*?values = )\[.*?\]"
@@ -82,7 +81,8 @@ class Workshop:
         generator = generate.Generator(templates, out / "backends")
         arch = generate.processor(platform.machine())
         variant = next(v for v in generator.spec.variants("c") if v.name == self.device_class)
-        globs = [f"forward_*_d64_vector_q4r4k64n16w{dict(variant.when)['lanes']}"]
+        tile = f"vector_q4r4k64n16w{dict(variant.when)['lanes']}"
+        globs = [f"forward_{dtype}_d64_{tile}" for dtype in dtypes]
         for path, _, flags, text in generator.files(target, arch, globs, out / target):
             if path.suffix == ".c":
                 render.write_if_different(path, text())

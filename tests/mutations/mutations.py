@@ -9,6 +9,7 @@ PLAIN = "op=forward,b=1,hq=2,hkv=1,sq=37,sk=301,d=64,dtype=f32,lse=1"
 ALIGNED = (
     "op=forward,b=1,hq=2,hkv=1,sq=37,sk=305,d=64,dtype=f32,lse=1"  # Q to 16 bytes, by the suite
 )
+MANY_ROWS = "op=forward,b=1,hq=16,hkv=1,sq=128,sk=192,d=64,dtype=f32,lse=1"
 CAUSAL = "op=forward,b=1,hq=2,hkv=2,sq=45,sk=61,d=64,dtype=f32,lse=1,mask=causal"
 
 
@@ -68,10 +69,10 @@ def on_matrix(mode, problem=PLAIN, fill="normal", reproducible=0):
     return Check("suite", problem, fill, "f16", kernel, "cuda", mode)
 
 
-def between_tiles(fill):
+def between_tiles(problem, fill, dtype):
     """A comparison of bits between two tiles of the reproducible mode."""
     kernel = "forward_*_d64_matrix_q64k*t128b2h0r1"
-    return Check("same_bits", PLAIN, fill, "f16", kernel, "cuda", "plain")
+    return Check("same_bits", problem, fill, dtype, kernel, "cuda", "plain")
 
 
 MUTATIONS = [
@@ -399,7 +400,7 @@ MUTATIONS = [
         "grid[i][slot] = REPRODUCIBLE ? GRID : P_SCALE - m;\n"
         "            base[i][slot] = REPRODUCIBLE ? GRID + m - P_SCALE : 0.0f;",
         "grid[i][slot] = P_SCALE - m;\n            base[i][slot] = 0.0f;",
-        between_tiles("ramp"),
+        between_tiles(MANY_ROWS, "normal,ramp", "bf16"),
     ),
     Mutation(
         "reproducible: output is divided by the sum of p that only LSE needs",
@@ -413,7 +414,7 @@ MUTATIONS = [
         MATRIX,
         "UNROLL for (int k = 0; k < BLOCK_K; k += UNIT_DEPTH) {",
         "UNROLL for (int k = BLOCK_K - UNIT_DEPTH; k >= 0; k -= UNIT_DEPTH) {",
-        between_tiles("normal"),
+        between_tiles(PLAIN, "normal", "f16"),
     ),
 ]
 # A fold that only some kernels do otherwise: those with tiles of 64 keys.

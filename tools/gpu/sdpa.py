@@ -6,7 +6,8 @@ order; on a GPU by events around the call, after the L2 cache was overwritten. P
     problem device kernel status    passed; failed: Attune's error, or outputs too far from PyTorch's; timed: no other output to compare with
     rounds seconds                  timed calls of each contestant; all that the row took
     contestants                     name: {milliseconds (median) q1 q3 tflops}, or {error}
-    ratio                           milliseconds of PyTorch's fastest / of Attune: above 1, Attune is faster
+    ratios                          name: milliseconds of this back end / of Attune: above 1, Attune is faster
+    ratio                           the least of them: against PyTorch's fastest
     max_abs_diff                    the largest difference between the outputs of Attune and of any contestant
 
 and no line for a row that the budget did not reach. Exit status 1 where a row failed.
@@ -15,7 +16,6 @@ and no line for a row that the budget did not reach. Exit status 1 where a row f
 import argparse
 import json
 import math
-import statistics
 import sys
 import time
 import warnings
@@ -23,6 +23,7 @@ import warnings
 import attune
 import sweep
 import torch
+from contest import summary
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -131,11 +132,6 @@ def race(calls, clock):
     return times
 
 
-def summary(times, flops):
-    q1, median, q3 = statistics.quantiles(times, n=4, method="inclusive")
-    return {"milliseconds": median, "q1": q1, "q3": q3, "tflops": flops / median / 1e9}
-
-
 def largest_difference(outputs):
     """NaN where Attune left an element unwritten; None without any output to compare with."""
     ours = outputs["attune"].float()
@@ -166,25 +162,23 @@ def run_row(row, plan, place, stream, clock):
     del outputs
     times = race({name: calls[name] for name in calls if name not in errors}, clock)
     results = {name: summary(of_name, row.flops) for name, of_name in times.items()}
-    others = [result["milliseconds"] for name, result in results.items() if name != "attune"]
+    ours = results["attune"]["milliseconds"]
+    ratios = {name: results[name]["milliseconds"] / ours for name in results if name != "attune"}
     return {
         "status": verdict(difference, row.dtype),
         "rounds": len(times["attune"]),
         "contestants": results | {name: {"error": why} for name, why in errors.items()},
-        "ratio": min(others) / results["attune"]["milliseconds"] if others else None,
+        "ratios": ratios,
+        "ratio": min(ratios.values(), default=None),
         "max_abs_diff": None if difference is None or math.isnan(difference) else difference,
     }
 
 
 def result_line(row, device, place, stream, clock):
     begin = time.perf_counter()
-    library, line = device.library, {"problem": row.problem, "kernel": None}
+    line = {"problem": row.problem, "kernel": None}
     try:
-        problem = library.problem(
-            row.dtype, row.batch, row.heads, row.seqlen, row.head_dim, row.causal
-        )
-        line["problem"] = library.problem_string(problem)
-        plan = attune.Plan(device, problem)
+        plan = attune.Plan(device, device.library.problem(row.problem))
         line["kernel"] = plan.kernel
         line |= run_row(row, plan, place, stream, clock)
         plan.close()

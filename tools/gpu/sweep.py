@@ -24,6 +24,11 @@ class Row:
         ) + (",mask=causal" if self.causal else "")
 
     @property
+    def elements(self):
+        """Of each of q, k, v and o."""
+        return self.batch * self.seqlen * self.heads * self.head_dim
+
+    @property
     def flops(self):
         """Two products of 2 · head_dim operations for each pair of a query and a key that it sees."""
         pairs = self.seqlen * (self.seqlen + 1) // 2 if self.causal else self.seqlen**2
@@ -61,4 +66,17 @@ def tiny():
     return grid(256, 128, (64, 128), (64,), ("f16", "bf16", "f32"))
 
 
+def modes():
+    return grid(16384, 2048, TELLING_LENGTHS, TELLING_DIMS, ("f16", "bf16"))
+
+
+def tiles():
+    """By head_dim, since kernels are."""
+    rows = grid(16384, 2048, (512, 2048, 8192), (64, 96, 128, 192, 256), ("f16",))
+    return sorted(rows, key=lambda row: (row.head_dim not in TELLING_DIMS, row.head_dim))
+
+
+# What the steps of a session run, by the name of the sweep.
 SWEEPS = {"standard": standard, "tiny": tiny}
+MODES = {"standard": modes, "tiny": tiny}
+TILES = {"standard": tiles, "tiny": lambda: grid(256, 128, (64,), (64,), ("f16",))}

@@ -120,7 +120,11 @@ def main():
         print("SKIPPED: this build emulates no device", file=sys.stderr)
         return SKIPPED
     kernels = ("kernels", "--device", arguments.device, "--engine", "matrix", "--reproducible")
-    if not run_attune(arguments.command, *kernels).stdout:
+    listed = run_attune(arguments.command, *kernels)
+    if listed.returncode != 0:
+        print(f"FAIL: {listed.stderr.strip()}", file=sys.stderr)
+        return 1
+    if not listed.stdout:
         print(f"SKIPPED: {arguments.device} has no matrix unit", file=sys.stderr)
         return SKIPPED
 

@@ -40,6 +40,8 @@ GOLDENS = [
     ("cuda", "x86_64", "forward_f16_d64_simt_q32k32t128"),
     ("cuda", "x86_64", "forward_f16_d128_matrix_q128k64t128b2h0r1"),
     ("hip", "x86_64", "forward_f16_d64_simt_q32k32t128"),
+    ("emulated", "x86_64", "forward_f16_d64_simt_q32k32t128"),
+    ("emulated", "x86_64", "forward_f16_d128_matrix_q64k32t128b2h0r1"),
 ]
 
 FOLDERS = {"c": "cpu"}  # backends/<x> of a target whose backend has another name

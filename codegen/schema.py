@@ -31,7 +31,14 @@ _TARGET = (
 )
 _VARIANT = (
     {"name": str, "arch": str},
-    {"when": dict, "files": list, "flags": list, "features": list, "constants": dict},
+    {
+        "when": dict,
+        "files": list,
+        "flags": list,
+        "features": list,
+        "constants": dict,
+        "prefix": str,
+    },
 )
 _UNIT = (
     {

@@ -101,6 +101,7 @@ class Variant:
     features: tuple
     when: tuple
     constants: tuple
+    prefix: str  # of the symbols
 
     def fits(self, arch, axes):
         """Whether this variant makes the point with these axes for that processor."""
@@ -126,6 +127,11 @@ class Point:
     @property
     def key(self):
         return self.op, self.dtype, self.head_dim
+
+    @property
+    def symbol(self):
+        """The name of its function."""
+        return self.variant.prefix + self.id
 
     @property
     def values(self):
@@ -173,6 +179,7 @@ class Spec:
                 features=tuple(row.get("features", ())),
                 when=tuple(row.get("when", {}).items()),
                 constants=tuple({**table.get("constants", {}), **row.get("constants", {})}.items()),
+                prefix=row.get("prefix", ""),
             )
             for row in rows
         ]
@@ -324,8 +331,8 @@ class Spec:
         axes = {name.upper(): value for name, value in point.axes}
         derived = ("threads", "panel", "fast_memory")
         return [
-            ("KERNEL_NAME", point.id),
-            ("PACK_NAME", names.pack_name(point.id)),
+            ("KERNEL_NAME", point.symbol),
+            ("PACK_NAME", names.pack_name(point.symbol)),
             ("STORAGE", point.dtype),
             ("HEAD_DIM", point.head_dim),
             *{**axes, **{name.upper(): self.engine_value(point, name) for name in derived}}.items(),

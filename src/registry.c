@@ -28,6 +28,9 @@ static device_list lists[] = {
 #ifdef ATTUNE_WITH_OPENCL
     {.backend = &attune_backend_opencl},
 #endif
+#ifdef ATTUNE_WITH_EMULATED
+    {.backend = &attune_backend_emulated},
+#endif
 };
 
 enum { BACKEND_COUNT = sizeof lists / sizeof lists[0] };

@@ -13,7 +13,7 @@
  * wrong.  Nothing aborts and nothing is printed unless ATTUNE_VERBOSE asks for it.
  * Versions: structs that may grow start with struct_size, which their _init sets.  A longer struct, of a newer header, is
  * accepted while all that this library does not know of it is 0; a shorter one than any version had is refused.
- * Environment: ATTUNE_DEVICE, ATTUNE_KERNEL and ATTUNE_VERBOSE are read when a context is opened, and never again.
+ * Environment: ATTUNE_DEVICE, ATTUNE_EMULATED, ATTUNE_KERNEL and ATTUNE_VERBOSE are read when a context is opened, and never again.
  */
 #ifndef ATTUNE_ATTUNE_H
 #define ATTUNE_ATTUNE_H

@@ -11,9 +11,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # Headers of the C standard, POSIX and the compiler; everything else in angle brackets is somebody's SDK.
 SYSTEM = re.compile(
-    r"""(arm_neon|assert|cpuid|ctype|dirent|dlfcn|errno|fcntl|float|fnmatch|getopt|immintrin|inttypes|limits|locale|math|omp|pthread
-    |sched|setjmp|signal|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|sys/mman|sys/resource
-    |sys/stat|sys/types|sys/utsname|sys/wait|time|unistd|utime)\.h""",
+    r"""(arm_neon|assert|cpuid|ctype|dirent|dlfcn|elf|errno|fcntl|float|fnmatch|getopt|immintrin|inttypes|limits|locale|math|omp|pthread
+    |sched|setjmp|signal|spawn|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|sys/mman|sys/resource
+    |sys/stat|sys/types|sys/utsname|sys/wait|time|ucontext|unistd|utime)\.h""",
     re.VERBOSE,
 )
 
@@ -28,6 +28,8 @@ WHITE_BOX = {
     "tests/api/test_choose.c": {"choose.h"},
     "tests/api/test_options.c": {"context.h"},
     "tests/cuda": CONTRACT | {"gpu.h"},
+    "tests/emulated": CONTRACT | {"emulated/instructions.h", "matrix_unit.h"},
+    "tests/golden/emulated": {"emulated/instructions.h"},
     "tests/opencl": CONTRACT | {"cl_loader.h", "opencl_device.h"},
 }
 

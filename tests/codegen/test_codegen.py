@@ -22,7 +22,7 @@ import render  # noqa: E402
 import spec as specification  # noqa: E402
 
 TARGETS = {"c": ("x86_64", "aarch64", "riscv64"), "opencl": ("x86_64",), "cuda": ("x86_64",)}
-TARGETS["hip"] = TARGETS["cuda"]
+TARGETS["hip"] = TARGETS["emulated"] = TARGETS["cuda"]
 ALGORITHM = re.compile(r"/\* ---- algorithm: forward ---- \*/\n(.*)/\* ---- end of algorithm", re.S)
 
 
@@ -316,7 +316,7 @@ class Texts(unittest.TestCase):
             body = self.generator.renderer.body(point)
             self.assertTrue(text.endswith(f"{constants}\n{body}"), point.id)
             self.assertNotIn(point.id, body)
-            self.assertIn(f"#define KERNEL_NAME {point.id}\n", constants)
+            self.assertIn(f"#define KERNEL_NAME {point.symbol}\n", constants)
 
     def test_the_table_embeds_that_body(self):
         """Undoes C's quoting and finds the body again."""

@@ -27,7 +27,8 @@ static int devices_open_all(device devices[MAX_DEVICES])
     int count = 0;
     for (int i = 0; i < attune_device_count() && count < MAX_DEVICES; i++) {
         attune_device_info info;
-        if (attune_device_get(i, &info) == ATTUNE_OK) device_open(&devices[count++], info.id, NULL);
+        if (attune_device_get(i, &info) == ATTUNE_OK && strcmp(info.backend, "emulated") != 0)
+            device_open(&devices[count++], info.id, NULL);
     }
     return count;
 }

@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const char usage[] =
-    "  --devices ID,ID,...    default: every device of the machine; the first one is what the "
+    "  --devices ID,ID,...    default: every device of the machine, none emulated; the first one "
+    "is what the "
     "others\n"
     "                         are compared with\n"
     "  --require ID,...       of --devices: missing ones are errors instead of SKIPPED\n"

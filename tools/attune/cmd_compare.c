@@ -53,12 +53,19 @@ static int open_named(comparison *c, const char *names)
     return c->count > 0 ? EXIT_DONE : fail(EXIT_BAD_INPUT, "--devices names none");
 }
 
+/* An emulation is slow, and none of the machine's devices: it is compared where it is named. */
+static bool is_emulated(const attune_device_info *info)
+{
+    return strcmp(info->backend, "emulated") == 0;
+}
+
 /* Every device of the machine. One that cannot be opened is SKIPPED in every case. */
 static int open_all(comparison *c)
 {
     for (int i = 0; i < attune_device_count() && c->count < MAX_DEVICES; i++) {
         attune_device_info info;
         attune_status status = attune_device_get(i, &info);
+        if (status == ATTUNE_OK && is_emulated(&info)) continue;
         if (status == ATTUNE_OK) status = add_device(c, info.id);
         if (status == ATTUNE_OK) continue;
         compared_device *const d = &c->devices[c->count - 1];
@@ -72,7 +79,7 @@ static void print_devices(const comparison *c)
 {
     for (int i = 0; i < c->count && !c->options->json; i++)
         if (c->devices[i].context)
-            printf("%-10s %s (%s)\n", c->devices[i].info.id, c->devices[i].info.name,
+            printf("%-22s %s (%s)\n", c->devices[i].info.id, c->devices[i].info.name,
                    c->devices[i].info.platform);
 }
 

@@ -8,7 +8,7 @@
 int command_devices(const options *o)
 {
     if (!o->json)
-        printf("%-12s %-40s %-32s %6s %9s  %s\n", "device", "name", "platform", "units", "memory",
+        printf("%-22s %-40s %-32s %6s %9s  %s\n", "device", "name", "platform", "units", "memory",
                "driver");
     for (int i = 0; i < attune_device_count(); i++) {
         attune_device_info info;
@@ -27,9 +27,9 @@ int command_devices(const options *o)
             json_text("reason", info.reason[0] != '\0' ? info.reason : NULL);
             json_end();
         } else if (info.reason[0] != '\0') {
-            printf("%-12s not usable: %s\n", info.id, info.reason);
+            printf("%-22s not usable: %s\n", info.id, info.reason);
         } else {
-            printf("%-12s %-40.40s %-32.32s %6lld %5.1f GiB  %s\n", info.id, info.name,
+            printf("%-22s %-40.40s %-32.32s %6lld %5.1f GiB  %s\n", info.id, info.name,
                    info.platform, (long long)info.compute_units,
                    (double)info.global_memory / 0x1p30, info.driver);
         }

@@ -1,0 +1,974 @@
+/* forward_f16_d128_matrix_q64k32t128b2h0r1 for emulated (nvidia), rendered from templates/: change it there. */
+
+#define KERNEL_NAME emulated_nvidia_forward_f16_d128_matrix_q64k32t128b2h0r1
+#define PACK_NAME emulated_nvidia_forward_f16_d128_matrix_q64k32t128b2h0r1_pack
+#define STORAGE f16
+#define HEAD_DIM 128
+#define BLOCK_Q 64
+#define BLOCK_K 32
+#define THREADS 128
+#define BUFFERS 2
+#define HOLD 0
+#define REPRODUCIBLE 1
+#define PANEL 0
+#define FAST_MEMORY 32800
+
+/* Dialect of the emulated GPU: C (GCC or Clang) on instructions that backends/emulated answers. Words that touch shared memory are macros, so that
+ * what is said of them names the line where they are used. Compile with -fsanitize=thread, which announces every other access. */
+#include "emulated/instructions.h"
+
+#include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline, unused))
+#define GLOBAL
+#define LOCAL
+/* by eight at most: kernels stay small and are built fast */
+#define PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll 8")
+#define UNROLL_BY(n) PRAGMA(unroll n)
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#define UNROLL_BY(n) PRAGMA(GCC unroll n)
+#endif
+#define F32_INFINITY __builtin_inff()
+
+typedef int64_t int64;
+
+INLINE unsigned f32_to_bits(float x)
+{
+    const union { float number; unsigned bits; } either = {.number = x};
+    return either.bits;
+}
+
+INLINE float bits_to_f32(unsigned bits)
+{
+    const union { unsigned bits; float number; } either = {.bits = bits};
+    return either.number;
+}
+
+#define fma_f32(a, b, c) __builtin_fmaf(a, b, c)
+INLINE float max_f32(float a, float b) { return a > b ? a : b; }
+#define ceil_f32(x) __builtin_ceilf(x)
+#define rint_f32(x) __builtin_rintf(x)
+#define widen_f16(h) widen_f16_bits(h)
+
+/* ---- work-items of a group ---- */
+
+#define THREAD emulated_thread()
+#define BARRIER() emulated_barrier(__LINE__)
+
+#define ADDRESS(p) ((int64)(uintptr_t)(p))
+
+/* 16 or 8 bytes, aligned in the device's memory as the device asks for, in a work-item's registers like floats. */
+typedef unsigned wide __attribute__((vector_size(16), may_alias));
+typedef unsigned half_wide __attribute__((vector_size(8), may_alias));
+typedef wide wide_register __attribute__((aligned(4)));
+typedef half_wide half_wide_register __attribute__((aligned(4)));
+
+#define quad_load(x, p) ((void)(*(wide_register *)(x) = *(const wide *)(p)))
+#define quad_store(p, x) ((void)(*(wide *)(p) = *(const wide_register *)(x)))
+#define pair_load(x, p) ((void)(*(half_wide_register *)(x) = *(const half_wide *)(p)))
+#define pair_store(p, x) ((void)(*(half_wide *)(p) = *(const half_wide_register *)(x)))
+#define words_load(x, p) quad_load(x, p)
+#define words_store(p, x) quad_store(p, x)
+
+/* x[i] becomes the max, or the canonical sum (halves first), of the x[i] of the 16 lanes of this side of the warp, for i < ROWS. */
+INLINE float plus_f32(float a, float b) { return a + b; }
+#define LANES_REDUCE(x, REDUCE)                                                                                               \
+    UNROLL for (int i = 0; i < ROWS; i++)                                                                                     \
+        UNROLL for (int mask = 16; mask > 1; mask /= 2) (x)[i] = REDUCE((x)[i], emulated_shuffle_xor((x)[i], mask, __LINE__))
+#define LANES_MAX(x, scratch) LANES_REDUCE(x, max_f32)
+#define LANES_SUM(x, scratch) LANES_REDUCE(x, plus_f32)
+
+/* ---- lanes of a warp, and its matrix unit ---- */
+
+#define UNIT_LANE (emulated_thread() % 32)
+#define UNIT_BARRIER() emulated_warp_barrier(__LINE__)
+#define lane_xor(x, mask) emulated_shuffle_xor(x, mask, __LINE__)
+
+typedef unsigned fast_at;
+#define FAST_AT(p) emulated_shared_place(p)
+#define local_words_load(x, p) quad_load(x, p)
+#define local_words_store(p, x) quad_store(p, x)
+
+#define TAKE_WORDS(x, instruction)                                                                                            \
+    do {                                                                                                                      \
+        const emulated_words taken = instruction;                                                                             \
+        (x)[0] = taken[0], (x)[1] = taken[1], (x)[2] = taken[2], (x)[3] = taken[3];                                           \
+    } while (0)
+#define operand_load(x, p) TAKE_WORDS(x, emulated_ldmatrix(p, __LINE__))
+#define operand_load_transposed(x, p) TAKE_WORDS(x, emulated_ldmatrix_trans(p, __LINE__))
+
+#define emulated_mma_f32 emulated_mma_tf32
+#define MMA_OF_(type) emulated_mma_##type
+#define MMA_OF(type) MMA_OF_(type)
+#define unit_multiply(c, rows, columns)                                                                                       \
+    do {                                                                                                                      \
+        const emulated_floats sums = MMA_OF(STORAGE)((emulated_floats){(c)[0], (c)[1], (c)[2], (c)[3]},                       \
+                                                     (emulated_words){(rows)[0], (rows)[1], (rows)[2], (rows)[3]},            \
+                                                     (columns)[0], (columns)[1], __LINE__);                                   \
+        (c)[0] = sums[0], (c)[1] = sums[1], (c)[2] = sums[2], (c)[3] = sums[3];                                               \
+    } while (0)
+
+#define pair_pack(a, b) ((unsigned)narrow(a) | (unsigned)narrow(b) << 16)
+#define word_round(x) emulated_tf32(x)
+#define exp2_fast(x) emulated_exp2(x)
+
+#define unhoisted(x) (x)
+
+#define copy_async(to, from, bytes) emulated_copy_async(to, from, bytes)
+#define copy_commit() emulated_copy_commit()
+#define COPY_WAIT(n) emulated_copy_wait(n)
+
+/* ---- entry ---- */
+
+/* One work-item. */
+#define KERNEL_ENTRY(name, function)                                                                                          \
+    void name(const attune_forward_args *args, const void *q, const void *k, const void *v, void *o, float *lse,              \
+              float *workspace, int64_t group);                                                                               \
+    void name(const attune_forward_args *args, const void *q, const void *k, const void *v, void *o, float *lse,              \
+              float *workspace, int64_t group)                                                                                \
+    {                                                                                                                         \
+        const attune_forward_args own = *args;                                                                                \
+        const tensors t = {                                                                                                   \
+            .q = q, .k = k, .v = v, .o = o, .lse = lse, .workspace = workspace, .fast = emulated_shared()};                   \
+        function(&own, &t, group);                                                                                            \
+    }
+
+/* What the host hands to a generated kernel: one plain struct, compiled by the host and by every dialect, so only fixed-size
+ * members at their natural alignment, no pointers, no padding. The dialect's compiler has no standard headers: a dialect defines
+ * ATTUNE_ABI_INT32 and ATTUNE_ABI_INT64 before this text where <stdint.h> is missing. */
+#ifndef ATTUNE_KERNEL_ABI_H
+#define ATTUNE_KERNEL_ABI_H
+
+#ifndef ATTUNE_ABI_INT64
+#include <stdint.h>
+#define ATTUNE_ABI_INT32 int32_t
+#define ATTUNE_ABI_INT64 int64_t
+#endif
+
+/* A tensor (batch, seq, head, dim) with dim stride 1; everything in elements. */
+typedef struct attune_view {
+    ATTUNE_ABI_INT64 offset; /* of element (0, 0, 0, 0) from the buffer's handle */
+    ATTUNE_ABI_INT64 batch;
+    ATTUNE_ABI_INT64 seq;
+    ATTUNE_ABI_INT64 head;
+} attune_view;
+
+typedef struct attune_forward_args {
+    attune_view q, k, v, o;
+    ATTUNE_ABI_INT64 lse_offset; /* floats from the handle; lse is (batch, heads_q, seqlen_q) */
+    ATTUNE_ABI_INT64 workspace_offset; /* floats from the handle */
+    ATTUNE_ABI_INT64 first_group;      /* of this launch: long grids go in several launches */
+    ATTUNE_ABI_INT32 batch;
+    ATTUNE_ABI_INT32 heads_q;
+    ATTUNE_ABI_INT32 heads_kv;
+    ATTUNE_ABI_INT32 seqlen_q;
+    ATTUNE_ABI_INT32 seqlen_k;
+    ATTUNE_ABI_INT32 head_dim; /* the true ones, at most HEAD_DIM of the kernel */
+    ATTUNE_ABI_INT32 head_dim_v;
+    ATTUNE_ABI_INT32 causal;     /* 1: row i sees keys j <= i + diagonal; 0: all keys */
+    ATTUNE_ABI_INT32 diagonal;   /* seqlen_k - seqlen_q (bottom-right) or 0 (top-left) */
+    ATTUNE_ABI_INT32 return_lse; /* 1: lse is written */
+    float scale_log2; /* fp32(softmax_scale · log2 e), rounded once: scores are in log2 units */
+    ATTUNE_ABI_INT32 reserved; /* 0 */
+} attune_forward_args;
+
+#define ATTUNE_CEIL_DIV(x, n) (((x) + (n)-1) / (n))
+#define ATTUNE_ROUND_UP(x, n) (ATTUNE_CEIL_DIV(x, n) * (n))
+
+/* Packed panels of K and V in the workspace, floats, for one key head (an engine with PANEL columns a panel):
+ *   K  [ceil(seqlen_k / PANEL)][head_dim][PANEL]      one row of a panel = one dimension of PANEL keys
+ *   V  [ceil(head_dim_v / PANEL)][seqlen_k][PANEL]    one row of a panel = PANEL dimensions of one key
+ * All K panels of (batch, heads_kv) come first, then all V panels. */
+#define ATTUNE_K_PANELS(seqlen_k, head_dim, panel)                                                 \
+    (ATTUNE_ROUND_UP((ATTUNE_ABI_INT64)(seqlen_k), panel) * (head_dim))
+#define ATTUNE_V_PANELS(seqlen_k, head_dim_v, panel)                                               \
+    (ATTUNE_ROUND_UP((ATTUNE_ABI_INT64)(head_dim_v), panel) * (seqlen_k))
+
+#endif
+
+/* Matrix unit mma_m16n8k16: in one step 16 rows and 8 columns meet over a depth of 16. PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"; loads by ldmatrix. */
+#define UNIT_LANES 32
+#define UNIT_ROWS 16
+#define UNIT_COLUMNS 8
+#define UNIT_DEPTH 16
+/* words of a lane: sums, operand of rows, operand of columns */
+#define UNIT_ACCUMULATORS 4
+#define UNIT_ROW_WORDS 4
+#define UNIT_COLUMN_WORDS 2
+/* a lane's sum r is of row UNIT_ROW(UNIT_SLOT(r)) and column UNIT_COLUMN(r); the lanes of a row differ by the bits from one mask to the other */
+#define UNIT_SLOTS 2
+#define UNIT_SLOT(r) ((r) / 2)
+#define UNIT_ROW(slot) (UNIT_LANE / 4 + 8 * (slot))
+#define UNIT_COLUMN(r) (UNIT_LANE % 4 * 2 + (r) % 2)
+#define UNIT_FIRST_MASK 1
+#define UNIT_LAST_MASK 2
+/* row and 16-byte chunk of it that a lane names to load a step's operand */
+#define UNIT_QUERY_ROW (UNIT_LANE % 16)
+#define UNIT_QUERY_CHUNK (UNIT_LANE / 16)
+#define UNIT_KEYS_ROW (UNIT_LANE % 8 + UNIT_LANE / 16 * 8)
+#define UNIT_KEYS_CHUNK (UNIT_LANE / 8 % 2)
+#define UNIT_VALUES_ROW (UNIT_LANE % 16)
+#define UNIT_VALUES_CHUNK (UNIT_LANE / 16)
+#define UNIT_VALUES_BYTE (0)
+
+/* Canonical arithmetic: the one sequence of IEEE fp32 operations that every dialect performs, so that every device gives the same
+ * bits. Nothing here may be contracted, reassociated or replaced by a device's own approximation. */
+
+#define CONCAT_(a, b) a##b
+#define CONCAT(a, b) CONCAT_(a, b)
+#define UP_TO_MULTIPLE(x, n) (((x) + (n) - 1) / (n) * (n))
+
+/* ---- storage types: widened exactly, narrowed to nearest even in integer arithmetic ---- */
+
+typedef float storage_f32;
+typedef unsigned short storage_f16;
+typedef unsigned short storage_bf16;
+
+#define storage CONCAT(storage_, STORAGE)
+#define widen CONCAT(widen_, STORAGE)
+#define narrow CONCAT(narrow_, STORAGE)
+
+INLINE float widen_f32(storage_f32 x) { return x; }
+INLINE storage_f32 narrow_f32(float x) { return x; }
+
+/* What a dialect spells as widen_f16 unless the device has an instruction for it. */
+INLINE float widen_f16_bits(storage_f16 h)
+{
+    const unsigned sign = ((unsigned)h & 0x8000u) << 16, magnitude = (unsigned)h & 0x7fffu;
+    const unsigned rebias = (magnitude >= 0x7c00u ? 224u : 112u) << 23; /* infinity and NaN keep an all-ones exponent */
+    const float normal = bits_to_f32((magnitude << 13) + rebias);
+    const float subnormal = (float)(int)magnitude * 0x1p-24f;
+    return bits_to_f32(sign | f32_to_bits(magnitude < 0x400u ? subnormal : normal));
+}
+
+INLINE storage_f16 narrow_f16(float x)
+{
+    const unsigned bits = f32_to_bits(x), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+    const unsigned normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - (112u << 23)) >> 13;
+    /* below 2^-14 the unit is 2^-24: shift the significand there, ties to even; below 2^-25 nothing is left */
+    const unsigned exponent = magnitude >> 23, shift = exponent < 102u ? 24u : exponent > 112u ? 14u : 126u - exponent;
+    const unsigned significand = exponent < 102u ? 0u : (magnitude & 0x7fffffu) | 0x800000u;
+    const unsigned subnormal = (significand + (1u << (shift - 1u)) - 1u + ((significand >> shift) & 1u)) >> shift;
+    const unsigned finite = magnitude < 0x38800000u ? subnormal : normal;
+    const unsigned special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    return (storage_f16)(sign | (magnitude >= 0x477ff000u ? special : finite));
+}
+
+INLINE float widen_bf16(storage_bf16 h) { return bits_to_f32((unsigned)h << 16); }
+
+INLINE storage_bf16 narrow_bf16(float x)
+{
+    const unsigned bits = f32_to_bits(x);
+    const unsigned rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (storage_bf16)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
+}
+
+/* ---- exponential ---- */
+
+/* 2^x for |x| <= 1/2, degree 6, relative error 8.2e-8; FMA and SET are the scalar's or the vector's. */
+#define EXP2_FRACTION(FMA, SET, x)                                                                                         \
+    FMA(FMA(FMA(FMA(FMA(FMA(SET(.000154614449f), x, SET(.0013400428f)), x, SET(.00961805694f)), x, SET(.0555032715f)), x,  \
+                SET(.240226507f)),                                                                                         \
+            x, SET(.693147182f)),                                                                                          \
+        x, SET(1.0f))
+
+/* 2^x for an integer x <= 127; 0 below -126, where the power would be subnormal. */
+INLINE float exp2_integer(float x)
+{
+    return x < -126.0f ? 0.0f : bits_to_f32((unsigned)((int)max_f32(x, -126.0f) + 127) << 23);
+}
+
+/* What a score s weighs against a row whose max (an integer) is m: 2^(s - m), as 2^(s - n) · 2^(n - m) with n = rint(s), so that a later
+ * rise of m is an exact rescale. 0 below 2^-125, and so for s = -inf; NaN stays NaN. */
+INLINE float weight(float s, float m)
+{
+    const float n = rint_f32(s), t = n - m;
+    const int gone = t < -125.0f;
+    const float x = gone ? 0.0f : s - n; /* what is infinite has no fraction */
+    /* 3 · 2^22 has the integer behind it in its last bits */
+    const unsigned power = gone ? 0u : f32_to_bits(t + (12582912.0f + 127.0f)) << 23;
+    return EXP2_FRACTION(fma_f32, , x) * bits_to_f32(power);
+}
+
+/* The max that scores are compared with: a row that has seen no key yet has m = -inf, and -inf - -inf is no number. */
+INLINE float finite_max(float m) { return m == -F32_INFINITY ? 0.0f : m; }
+
+/* ---- the end of a row ---- */
+
+/* The 16 partial sums of l (key index mod 16), by halves. */
+INLINE float sum_of_16(const float *x)
+{
+    float y[8];
+    UNROLL for (int i = 0; i < 8; i++) y[i] = x[i] + x[i + 8];
+    UNROLL for (int i = 0; i < 4; i++) y[i] = y[i] + y[i + 4];
+    return (y[0] + y[2]) + (y[1] + y[3]);
+}
+
+/* 1/x for normal x: an integer first guess (12 % off), three Newton steps. */
+INLINE float reciprocal(float x)
+{
+    float r = bits_to_f32(0x7ef311c7u - f32_to_bits(x));
+    UNROLL for (int i = 0; i < 3; i++) r = fma_f32(fma_f32(-x, r, 1.0f), r, r);
+    return r;
+}
+
+/* x / y given r = reciprocal(y): one correction. An infinite quotient has no residual. */
+INLINE float quotient(float x, float y, float r)
+{
+    const float q = x * r, corrected = fma_f32(fma_f32(-q, y, x), r, q);
+    return q == F32_INFINITY || q == -F32_INFINITY ? q : corrected;
+}
+
+/* ln(x · 2^m) for normal x and integer m: x = f · 2^e with f in [sqrt(1/2), sqrt(2)); ln f = t - t²/2 + t³ R(t), t = f - 1, R a minimax
+ * polynomial of degree 6 (relative error of ln f below 1.3e-7); ln 2 in two parts. NaN stays NaN. */
+INLINE float log_scaled(float x, float m)
+{
+    const unsigned shifted = f32_to_bits(x) - 0x3f3504f3u;
+    const int e = (int)shifted >> 23;
+    const float t = bits_to_f32((shifted & 0x7fffffu) + 0x3f3504f3u) - 1.0f, t2 = t * t;
+    float r = .087004304f;
+    r = fma_f32(r, t, -.14267486f);
+    r = fma_f32(r, t, .14914769f);
+    r = fma_f32(r, t, -.16577585f);
+    r = fma_f32(r, t, .19963063f);
+    r = fma_f32(r, t, -.25001338f);
+    r = fma_f32(r, t, .3333391f);
+    const float ln_f = fma_f32(r * t, t2, fma_f32(-.5f, t2, t));
+    const float k = m + (float)e;
+    const float y = fma_f32(k, 0.6931471824645996f, fma_f32(k, -1.9046542121259336e-09f, ln_f));
+    return x == x ? y : x;
+}
+
+/* Which rows and keys a work-group deals with: the geometry of the problem, the same for every engine. */
+
+typedef struct tensors {
+    GLOBAL const storage *q, *k, *v;
+    GLOBAL storage *o;
+    GLOBAL float *lse, *workspace;
+    LOCAL float *fast; /* FAST_MEMORY bytes that the work-items of a group share */
+} tensors;
+
+typedef struct block {
+    int64 batch;
+    int head, head_kv;
+    int query;       /* first row */
+    int rows;        /* rows of the block that exist, 1 to BLOCK_Q */
+    int keys_common; /* keys that every row of the block sees */
+    int keys_seen;   /* keys that its last row sees; no row sees fewer than the row before it */
+} block;
+
+/* Keys that a row sees: they are [0, keys_of_row). */
+INLINE int keys_of_row(const attune_forward_args *args, int row)
+{
+    const int64 last = (int64)row + 1 + args->diagonal, all = args->seqlen_k;
+    return args->causal == 0 || last > all ? (int)all : last < 0 ? 0 : (int)last;
+}
+
+/* Groups count query blocks fastest, then heads, then batch. */
+INLINE block block_locate(const attune_forward_args *args, int64 group)
+{
+    const int blocks = UP_TO_MULTIPLE((int64)args->seqlen_q, BLOCK_Q) / BLOCK_Q;
+    const int64 heads = group / blocks; /* batch · heads_q + head */
+    block at;
+    at.batch = heads / args->heads_q;
+    at.head = (int)(heads % args->heads_q);
+    at.head_kv = at.head / (args->heads_q / args->heads_kv);
+    at.query = (int)(group % blocks) * BLOCK_Q;
+    at.rows = args->seqlen_q - at.query < BLOCK_Q ? args->seqlen_q - at.query : BLOCK_Q;
+    at.keys_common = keys_of_row(args, at.query);
+    at.keys_seen = keys_of_row(args, at.query + at.rows - 1);
+    return at;
+}
+
+INLINE int64 row_address(attune_view view, int64 batch, int64 row, int64 head)
+{
+    return view.offset + batch * view.batch + row * view.seq + head * view.head;
+}
+
+/* Place of a row's statistic in the packed lse. */
+INLINE int64 lse_address(const attune_forward_args *args, const block *at, int row)
+{
+    return args->lse_offset + (at->batch * args->heads_q + at->head) * args->seqlen_q + at->query + row;
+}
+
+/* Keys of the tile that starts at `key` that row r of the block sees: [0, keys_visible). Rows that do not exist count as the last. */
+INLINE int keys_visible(const attune_forward_args *args, const block *at, int r, int key)
+{
+    const int row = at->query + (r < at->rows ? r : at->rows - 1), keys = keys_of_row(args, row) - key;
+    return keys < 0 ? 0 : keys < BLOCK_K ? keys : BLOCK_K;
+}
+
+/* Engine `matrix`: products on a matrix unit, of which the spec says what one step multiplies and which lane holds what. Units (the UNIT_LANES
+ * work-items that act together) are stacked along queries: each owns UNIT_TILES · UNIT_ROWS whole rows, so no row statistic leaves its lanes.
+ *
+ * Q, K and V lie in local memory as they are stored, rows of 16-byte chunks, chunk c of row r at the place c ^ SWIZZLE(r): eight neighbouring rows
+ * of one column of chunks are on different banks. Tiles of K and V fly to a ring of BUFFERS places: K of a tile, its V, K of the next, and so
+ * on; while one is worked on, the next BUFFERS - 1 are on their way. P stays in registers: what a lane holds of the first product's sums is
+ * what it must give to the second.
+ *
+ * Scores stay as the unit sums them; the scale is folded into the exponential. REPRODUCIBLE: a row's bits depend on its inputs and on the unit
+ * alone, not on tiles, stages, the rows beside it or how queries are cut (docs/matrix-engine.md):
+ *   - the running max is an integer, so every rescale is exact;
+ *   - a score is rounded to a grid before the max is subtracted, so 2^(score - max) scales exactly with the max;
+ *   - P is scaled by a fixed power of two, keys come in increasing order in the unit's own steps;
+ *   - O is divided by the sum of the P that entered it, which the unit forms against a column of ones; LSE comes from the sum of the P before
+ *     they were rounded. */
+
+#define UNITS (THREADS / UNIT_LANES)
+#define UNIT_TILES (BLOCK_Q / UNITS / UNIT_ROWS) /* row tiles of a unit */
+#define FIRST_ROW (THREAD / UNIT_LANES * (UNIT_TILES * UNIT_ROWS))
+#define ROW(i, slot) (FIRST_ROW + (i) * UNIT_ROWS + UNIT_ROW(slot)) /* of the block, for row slot `slot` of row tile i */
+#define SCORE_TILES (BLOCK_K / UNIT_COLUMNS)
+#define OUTPUT_TILES (HEAD_DIM / UNIT_COLUMNS)
+#define STEP_SUMS (UNIT_DEPTH / UNIT_COLUMNS * UNIT_ACCUMULATORS) /* sums of S that make one operand of P */
+#define LOAD_TILES (4 / UNIT_COLUMN_WORDS)                        /* column tiles of one operand_load */
+
+#define ELEMENT ((int)sizeof(storage))
+#define CHUNK (16 / ELEMENT)      /* elements */
+#define CHUNKS (HEAD_DIM / CHUNK) /* of a row */
+#define ROW_BYTES (HEAD_DIM * ELEMENT)
+#define TILE_BYTES (BLOCK_K * ROW_BYTES)
+#define STEP_BYTES (UNIT_DEPTH * ELEMENT) /* of a row, in one step of the first product */
+/* Chunks that are permuted among themselves; 128 bytes of rows begin every eight (four) of them. */
+#define WIDE (CHUNKS % 8 == 0 ? 8 : 4)
+#define SWIZZLE(r) (WIDE == 8 ? (r) % 8 : (r) / 2 % 4)
+
+/* By storage type: P is scaled by 2^P_SCALE, scores are rounded to multiples of 2^-GRID_BITS below 2^(22 - GRID_BITS). */
+#if REPRODUCIBLE
+#define P_SCALE_f16 15 /* normal over 29 octaves */
+#else
+#define P_SCALE_f16 7
+#endif
+#define P_SCALE_bf16 0
+#define P_SCALE_f32 0
+#define GRID_BITS_f16 13
+#define GRID_BITS_bf16 12
+#define GRID_BITS_f32 13
+#define P_SCALE CONCAT(P_SCALE_, STORAGE)
+#define GRID_BITS CONCAT(GRID_BITS_, STORAGE)
+#define GRID (1.5f * (1 << (23 - GRID_BITS)))
+#define ON_GRID (0.5f * (1 << (23 - GRID_BITS)))
+/* The usual form rescales only when the max has risen by more octaves than these, which P_SCALE leaves room for. */
+#define STALE 8.0f
+
+typedef struct fast_tiles {
+    unsigned char q[BLOCK_Q * ROW_BYTES]; /* at the end O */
+    unsigned char ring[BUFFERS][TILE_BYTES];
+    unsigned odd_values[8]; /* of each unit of lanes; not 0: it saw a value that is infinite or NaN where some are hidden */
+} fast_tiles;
+typedef char fast_memory_is_what_the_spec_says[sizeof(fast_tiles) == FAST_MEMORY ? 1 : -1];
+
+typedef struct query_tile {
+    fast_at rows; /* where this lane loads from */
+    int swizzle;
+#if HOLD
+    unsigned held[HEAD_DIM / UNIT_DEPTH][UNIT_TILES][UNIT_ROW_WORDS];
+#endif
+} query_tile;
+
+typedef struct score_tile {
+    float at[UNIT_TILES][SCORE_TILES * UNIT_ACCUMULATORS];
+    unsigned p[UNIT_TILES][BLOCK_K / UNIT_DEPTH][UNIT_ROW_WORDS]; /* then, as operands */
+} score_tile;
+
+typedef struct output_tile {
+    float at[UNIT_TILES][OUTPUT_TILES][UNIT_ACCUMULATORS];
+#if REPRODUCIBLE
+    float l[UNIT_TILES][UNIT_ACCUMULATORS]; /* the product with ones */
+#endif
+} output_tile;
+
+typedef struct row_state {
+    float m[UNIT_TILES][UNIT_SLOTS]; /* in log2 units; the same on all lanes of a row */
+    float rescale[UNIT_TILES][UNIT_SLOTS];
+    float l[UNIT_TILES][UNIT_SLOTS]; /* this lane's sum of p; after rows_finish the row's */
+} row_state;
+
+/* ---- between tensors and tiles ---- */
+
+INLINE LOCAL fast_tiles *fast_of(const tensors *t) { return (LOCAL fast_tiles *)t->fast; }
+/* Place `step` of the ring: step 2n is K of tile n, 2n + 1 its V. */
+INLINE LOCAL unsigned char *ring_at(const tensors *t, int step) { return fast_of(t)->ring[step % BUFFERS]; }
+
+INLINE int in_chunks(GLOBAL const storage *p, int64 stride)
+{
+    return (ADDRESS(p) | stride * (int64)sizeof(storage)) % 16 == 0;
+}
+
+/* Element e of a chunk. */
+INLINE storage element(const unsigned *words, int e)
+{
+    return narrow(ELEMENT == 4 ? bits_to_f32(words[e]) : widen((storage)(words[e / 2] >> e % 2 * 16)));
+}
+
+INLINE void chunk_gather(unsigned *words, GLOBAL const storage *from, int count)
+{
+    UNROLL for (int i = 0; i < 4; i++) words[i] = 0u;
+    UNROLL for (int e = 0; e < CHUNK; e++)
+        if (e < count) {
+            const float x = widen(from[e]);
+            words[e * ELEMENT / 4] |= ELEMENT == 4 ? f32_to_bits(x) : (unsigned)narrow(x) << e % 2 * 16;
+        }
+}
+
+/* Starts to copy `rows` rows of `dims` elements, `stride` apart, into a tile of `height` rows; what lies beyond becomes 0. */
+INLINE void tile_copy(LOCAL unsigned char *tile, int height, GLOBAL const storage *from, int64 stride, int rows, int dims)
+{
+    const int thread = REPRODUCIBLE ? unhoisted(THREAD) : THREAD; /* the mode that is shorter of registers */
+    const int row = thread / WIDE, column = thread % WIDE;
+    const int step = THREADS / WIDE; /* rows of a pass, a multiple of 8: SWIZZLE is the same in all */
+    LOCAL unsigned char *const to = tile + row * ROW_BYTES + (column ^ SWIZZLE(row)) * 16;
+    from += row * stride + column * CHUNK;
+    if (in_chunks(from, stride)) {
+        UNROLL for (int i = 0; i < height / step; i++)
+            UNROLL for (int c = 0; c < CHUNKS; c += WIDE) {
+                const int left = (dims - (c + column) * CHUNK) * ELEMENT;
+                const int bytes = row + i * step >= rows || left < 0 ? 0 : left < 16 ? left : 16;
+                copy_async(FAST_AT(to) + (i * step * ROW_BYTES + c * 16), from + (i * step * stride + c * CHUNK), bytes);
+            }
+    } else {
+        UNROLL_BY(1) for (int i = 0; i < height / step; i++)
+            UNROLL_BY(1) for (int c = 0; c < CHUNKS; c += WIDE) {
+                unsigned words[4];
+                chunk_gather(words, from + (i * step * stride + c * CHUNK), row + i * step >= rows ? 0 : dims - (c + column) * CHUNK);
+                local_words_store(to + i * step * ROW_BYTES + c * 16, words);
+            }
+    }
+}
+
+/* Sends the tile of a step on its way, if there is one. */
+INLINE void ring_fill(const attune_forward_args *args, const tensors *t, const block *at, int step)
+{
+    const int key = step / 2 * BLOCK_K;
+    if (key < at->keys_seen) {
+        if (step % 2 == 0)
+            tile_copy(ring_at(t, step), BLOCK_K, t->k + row_address(args->k, at->batch, key, at->head_kv), args->k.seq,
+                      args->seqlen_k - key, args->head_dim);
+        else
+            tile_copy(ring_at(t, step), BLOCK_K, t->v + row_address(args->v, at->batch, key, at->head_kv), args->v.seq,
+                      args->seqlen_k - key, args->head_dim_v);
+    }
+    copy_commit();
+}
+
+/* Makes the tile of a step readable; whoever read the one before is through with it, and its place is filled again. */
+INLINE void ring_advance(const attune_forward_args *args, const tensors *t, const block *at, int step)
+{
+    COPY_WAIT(BUFFERS - 2);
+    BARRIER();
+    ring_fill(args, t, at, step + BUFFERS - 1);
+}
+
+/* ---- operands ---- */
+
+/* A 32-bit unit reads its own type. */
+INLINE void operand_round(unsigned *x)
+{
+    if (ELEMENT == 4)
+        UNROLL for (int i = 0; i < 4; i++) x[i] = word_round(x[i]);
+}
+
+/* A lane reads each operand from one row modulo 8 and one chunk modulo WIDE of a step: its swizzle, to which a step adds a constant. */
+INLINE int lane_swizzle(int row, int chunk) { return (chunk ^ SWIZZLE(row)) * 16; }
+INLINE int swizzled(int byte, int swizzle) { return byte / (WIDE * 16) * (WIDE * 16) + (byte % (WIDE * 16) ^ swizzle); }
+
+INLINE void query_operand(unsigned *x, const query_tile *q, int swizzle, int i, int step)
+{
+    operand_load(x, q->rows + (i * UNIT_ROWS * ROW_BYTES + swizzled(step * STEP_BYTES, swizzle)));
+    operand_round(x);
+}
+
+/* LOAD_TILES column tiles of V, from key `key` and dimension `dim` of the tile. */
+INLINE void value_operand(unsigned *x, LOCAL unsigned char *values, int swizzle, int key, int dim)
+{
+    if (ELEMENT == 2) {
+        operand_load_transposed(x, FAST_AT(values + UNIT_VALUES_ROW * ROW_BYTES) + (key * ROW_BYTES + swizzled(dim * ELEMENT, swizzle)));
+    } else { /* word by word: the unit's columns 2n and 2n + 1 of P are its k = n and k = n + UNIT_DEPTH / 2 */
+        UNROLL for (int i = 0; i < 4; i++) {
+            const int byte = swizzled((dim + i / 2 * UNIT_COLUMNS) * ELEMENT, swizzle ^ i % 2 * 16) + UNIT_VALUES_BYTE;
+            x[i] = *(LOCAL unsigned *)(values + (UNIT_VALUES_ROW + i % 2 + key) * ROW_BYTES + byte);
+        }
+        operand_round(x);
+    }
+}
+
+/* STEP_SUMS probabilities as an operand. */
+INLINE void probability_operand(unsigned *x, const float *p)
+{
+    UNROLL for (int i = 0; i < 4; i++)
+        x[i] = ELEMENT == 2 ? pair_pack(p[2 * i], p[2 * i + 1]) : word_round(f32_to_bits(p[i % 2 * 2 + i / 2]));
+}
+
+/* ---- primitives ---- */
+
+INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
+{
+    const int row = UNIT_QUERY_ROW;
+    if (THREAD < 8) fast_of(t)->odd_values[THREAD] = 0u;
+    tile_copy(fast_of(t)->q, BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq, at->rows, args->head_dim);
+    copy_commit();
+    UNROLL for (int step = 0; step < BUFFERS - 1; step++) ring_fill(args, t, at, step);
+
+    q->rows = FAST_AT(fast_of(t)->q + (FIRST_ROW + row) * ROW_BYTES);
+    q->swizzle = lane_swizzle(row, UNIT_QUERY_CHUNK);
+#if HOLD
+    COPY_WAIT(BUFFERS - 1);
+    BARRIER();
+    UNROLL for (int step = 0; step < HEAD_DIM / UNIT_DEPTH; step++)
+        UNROLL for (int i = 0; i < UNIT_TILES; i++) query_operand(q->held[step][i], q, q->swizzle, i, step);
+#endif
+}
+
+INLINE void rows_clear(row_state *rows)
+{
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
+            rows->m[i][slot] = -F32_INFINITY;
+            rows->l[i][slot] = 0.0f;
+        }
+}
+
+INLINE void output_clear(output_tile *o)
+{
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++) {
+            UNROLL for (int n = 0; n < OUTPUT_TILES; n++) o->at[i][n][r] = 0.0f;
+#if REPRODUCIBLE
+            o->l[i][r] = 0.0f;
+#endif
+        }
+}
+
+INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+{
+    ring_advance(args, t, at, key / BLOCK_K * 2);
+}
+
+/* A score is the unit's sum; where the scale is negative its opposite, where it is 0 nothing: then SCORE_UNIT of a score is in log2 units. */
+INLINE float score_unit(const attune_forward_args *args)
+{
+    return args->scale_log2 == 0.0f ? 1.0f : args->scale_log2 < 0.0f ? -args->scale_log2 : args->scale_log2;
+}
+
+INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_forward_args *args, const tensors *t, const block *at,
+                            int key)
+{
+    const int row = UNIT_KEYS_ROW;
+    const fast_at keys = FAST_AT(ring_at(t, key / BLOCK_K * 2) + row * ROW_BYTES);
+    const int swizzle = unhoisted(lane_swizzle(row, UNIT_KEYS_CHUNK)), query_swizzle = unhoisted(q->swizzle);
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) s->at[i][n] = 0.0f;
+    UNROLL for (int step = 0; step < HEAD_DIM / UNIT_DEPTH; step++) {
+        unsigned left[UNIT_TILES][UNIT_ROW_WORDS];
+        UNROLL for (int i = 0; i < UNIT_TILES; i++) {
+#if HOLD
+            UNROLL for (int w = 0; w < UNIT_ROW_WORDS; w++) left[i][w] = q->held[step][i][w];
+#else
+            query_operand(left[i], q, query_swizzle, i, step);
+#endif
+        }
+        UNROLL for (int n = 0; n < SCORE_TILES; n += LOAD_TILES) {
+            unsigned right[4];
+            operand_load(right, keys + (n * UNIT_COLUMNS * ROW_BYTES + swizzled(step * STEP_BYTES, swizzle)));
+            operand_round(right);
+            UNROLL for (int i = 0; i < UNIT_TILES; i++)
+                UNROLL for (int c = 0; c < LOAD_TILES; c++)
+                    unit_multiply(s->at[i] + (n + c) * UNIT_ACCUMULATORS, left[i], right + c * UNIT_COLUMN_WORDS);
+        }
+    }
+    if (!(args->scale_log2 > 0.0f)) {
+        const float sign = args->scale_log2 < 0.0f ? -1.0f : 0.0f;
+        UNROLL for (int i = 0; i < UNIT_TILES; i++)
+            UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) s->at[i][n] = s->at[i][n] * sign;
+    }
+}
+
+INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const block *at, int key)
+{
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
+            const int visible = keys_visible(args, at, ROW(i, slot), key);
+            UNROLL for (int n = 0; n < SCORE_TILES; n++)
+                UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++)
+                    if (UNIT_SLOT(r) == slot && n * UNIT_COLUMNS + UNIT_COLUMN(r) >= visible)
+                        s->at[i][n * UNIT_ACCUMULATORS + r] = -F32_INFINITY;
+        }
+}
+
+INLINE void rows_update(row_state *rows, const score_tile *s, const attune_forward_args *args, const tensors *t)
+{
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
+            float top = -F32_INFINITY;
+            UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++)
+                if (UNIT_SLOT(n % UNIT_ACCUMULATORS) == slot) top = max_f32(top, s->at[i][n]);
+            UNROLL for (int mask = UNIT_FIRST_MASK; mask <= UNIT_LAST_MASK; mask *= 2) top = max_f32(top, lane_xor(top, mask));
+
+            const float m = rows->m[i][slot];
+            top = top * score_unit(args);
+#if REPRODUCIBLE
+            top = ceil_f32(top);
+            rows->m[i][slot] = top > m ? top : m;
+            rows->rescale[i][slot] = top > m ? exp2_integer(m - top) : 1.0f;
+#else
+            rows->m[i][slot] = top > m + STALE ? top : m;
+            rows->rescale[i][slot] = top > m + STALE ? exp2_fast(m - top) : 1.0f;
+#endif
+        }
+}
+
+INLINE void output_rescale(output_tile *o, const row_state *rows)
+{
+    int rose = 0;
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) rose |= rows->rescale[i][slot] != 1.0f;
+    if (rose)
+        UNROLL for (int i = 0; i < UNIT_TILES; i++)
+            UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++) {
+                const float rescale = rows->rescale[i][UNIT_SLOT(r)];
+                UNROLL for (int n = 0; n < OUTPUT_TILES; n++) o->at[i][n][r] = o->at[i][n][r] * rescale;
+#if REPRODUCIBLE
+                o->l[i][r] = o->l[i][r] * rescale;
+#endif
+            }
+}
+
+/* log2 of p for the score x = s · unit beyond the grid's range, or beside such: an element on the grid goes by the grid, one beyond by its nearest
+ * integer and what it differs from that by, on the same grid; whatever the row's max is. */
+INLINE float general_exponent(float s, float unit, float m)
+{
+    const float x = s * unit, n = x > -ON_GRID && x < ON_GRID ? 0.0f : rint_f32(x);
+    const float rest = fma_f32(s, unit, GRID - n) - GRID;
+    return n - m + P_SCALE + (x > -4194304.0f && x < 4194304.0f ? rest : 0.0f);
+}
+
+INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_forward_args *args, const tensors *t)
+{
+    float unit = score_unit(args), grid[UNIT_TILES][UNIT_SLOTS], base[UNIT_TILES][UNIT_SLOTS]; /* p = 2^(fma(s, unit, grid) - base) */
+    int in_range = 1;
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
+            const float m = finite_max(rows->m[i][slot]);
+            grid[i][slot] = REPRODUCIBLE ? GRID : P_SCALE - m;
+            base[i][slot] = REPRODUCIBLE ? GRID + m - P_SCALE : 0.0f;
+            /* below -ON_GRID nothing weighs anything against this max */
+            in_range &= m >= 160.0f - ON_GRID && m < ON_GRID;
+            rows->l[i][slot] = rows->l[i][slot] * rows->rescale[i][slot];
+        }
+    if (REPRODUCIBLE && !in_range) {
+        UNROLL for (int i = 0; i < UNIT_TILES; i++)
+            UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
+                const float m = finite_max(rows->m[i][slot]);
+                if (m == m) /* always so: a branch for each row keeps compilers from working on all rows at once, out of registers */
+                    UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++)
+                        if (UNIT_SLOT(n % UNIT_ACCUMULATORS) == slot) s->at[i][n] = general_exponent(s->at[i][n], unit, m);
+                grid[i][slot] = base[i][slot] = 0.0f;
+            }
+        unit = 1.0f;
+    }
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) {
+            const int slot = UNIT_SLOT(n % UNIT_ACCUMULATORS);
+            s->at[i][n] = exp2_fast(fma_f32(s->at[i][n], unit, grid[i][slot]) - base[i][slot]);
+        }
+    if (!REPRODUCIBLE || args->return_lse != 0)
+        UNROLL for (int i = 0; i < UNIT_TILES; i++)
+            UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) {
+                const int slot = UNIT_SLOT(n % UNIT_ACCUMULATORS);
+                rows->l[i][slot] = rows->l[i][slot] + s->at[i][n];
+            }
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int step = 0; step < BLOCK_K / UNIT_DEPTH; step++) probability_operand(s->p[i][step], s->at[i] + step * STEP_SUMS);
+}
+
+/* A hidden value meets p = 0 in the unit, which is harmless where it is finite. */
+#define HAS_HIDDEN_VALUES(args, at, key) ((args)->causal != 0 && (key) + BLOCK_K > (at)->keys_common)
+#define NOT_FINITE_f16(w) ((((w) & 0x7c007c00u) + 0x04000400u) & 0x80008000u)
+#define NOT_FINITE_bf16(w) ((((w) & 0x7f807f80u) + 0x00800080u) & 0x80008000u)
+#define NOT_FINITE_f32(w) ((((w) & 0x7f800000u) + 0x00800000u) & 0x80000000u)
+#define NOT_FINITE CONCAT(NOT_FINITE_, STORAGE)
+
+INLINE void values_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+{
+    const int step = key / BLOCK_K * 2 + 1;
+    ring_advance(args, t, at, step);
+    if (HAS_HIDDEN_VALUES(args, at, key)) {
+        LOCAL const unsigned char *values = ring_at(t, step);
+        float odd = 0.0f;
+        UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
+            unsigned words[4];
+            local_words_load(words, values + byte);
+            if ((NOT_FINITE(words[0]) | NOT_FINITE(words[1]) | NOT_FINITE(words[2]) | NOT_FINITE(words[3])) != 0u) odd = 1.0f;
+        }
+        UNROLL for (int mask = 1; mask < UNIT_LANES; mask *= 2) odd = max_f32(odd, lane_xor(odd, mask));
+        if (odd != 0.0f && UNIT_LANE == 0) fast_of(t)->odd_values[THREAD / UNIT_LANES] = 1u;
+        BARRIER();
+    }
+}
+
+INLINE int has_odd_values(const tensors *t)
+{
+    unsigned any = 0u;
+    UNROLL for (int i = 0; i < UNITS; i++) any |= fast_of(t)->odd_values[i];
+    return any != 0u;
+}
+
+/* The halves of a word of V (or the word) that are finite. */
+INLINE unsigned finite_part(unsigned w)
+{
+    const unsigned odd = NOT_FINITE(w);
+    return ELEMENT == 4 ? (odd != 0u ? 0u : w) : w & ~((odd >> 15) * 0xffffu);
+}
+
+/* What is infinite or NaN among the values is added, as itself, to the rows that see it, and taken out of the tile. */
+INLINE void odd_values_add(output_tile *o, const attune_forward_args *args, const block *at, LOCAL unsigned char *values, int key)
+{
+    UNROLL_BY(1) for (int j = 0; j < BLOCK_K; j++)
+        UNROLL for (int n = 0; n < OUTPUT_TILES; n++)
+            UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++) {
+                const int byte = (n * UNIT_COLUMNS + UNIT_COLUMN(r)) * ELEMENT;
+                const float v = widen(*(LOCAL const storage *)(values + j * ROW_BYTES + (byte ^ SWIZZLE(j) * 16)));
+                const int odd = !(v > -F32_INFINITY && v < F32_INFINITY);
+                UNROLL for (int i = 0; i < UNIT_TILES; i++)
+                    if (odd && j < keys_visible(args, at, ROW(i, UNIT_SLOT(r)), key)) o->at[i][n][r] = o->at[i][n][r] + v;
+            }
+    BARRIER();
+    UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
+        unsigned words[4];
+        local_words_load(words, values + byte);
+        UNROLL for (int i = 0; i < 4; i++) words[i] = finite_part(words[i]);
+        local_words_store(values + byte, words);
+    }
+    BARRIER();
+}
+
+INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_forward_args *args, const tensors *t, const block *at,
+                              int key)
+{
+    LOCAL unsigned char *const values = ring_at(t, key / BLOCK_K * 2 + 1);
+    if (HAS_HIDDEN_VALUES(args, at, key) && has_odd_values(t)) odd_values_add(o, args, at, values, key);
+    const int swizzle = unhoisted(lane_swizzle(UNIT_VALUES_ROW, UNIT_VALUES_CHUNK));
+    UNROLL for (int k = 0; k < BLOCK_K; k += UNIT_DEPTH) {
+#if REPRODUCIBLE
+        unsigned ones[UNIT_COLUMN_WORDS];
+        UNROLL for (int w = 0; w < UNIT_COLUMN_WORDS; w++) ones[w] = ELEMENT == 2 ? pair_pack(1.0f, 1.0f) : f32_to_bits(1.0f);
+        UNROLL for (int i = 0; i < UNIT_TILES; i++) unit_multiply(o->l[i], s->p[i][k / UNIT_DEPTH], ones);
+#endif
+        UNROLL for (int n = 0; n < OUTPUT_TILES; n += LOAD_TILES) {
+            unsigned right[4];
+            value_operand(right, values, swizzle, k, n * UNIT_COLUMNS);
+            UNROLL for (int i = 0; i < UNIT_TILES; i++)
+                UNROLL for (int c = 0; c < LOAD_TILES; c++)
+                    unit_multiply(o->at[i][n + c], s->p[i][k / UNIT_DEPTH], right + c * UNIT_COLUMN_WORDS);
+        }
+    }
+}
+
+INLINE void rows_finish(row_state *rows, const tensors *t)
+{
+    COPY_WAIT(0);
+    BARRIER(); /* rows that no key was staged for still fly */
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++)
+            UNROLL for (int mask = UNIT_FIRST_MASK; mask <= UNIT_LAST_MASK; mask *= 2)
+                rows->l[i][slot] = rows->l[i][slot] + lane_xor(rows->l[i][slot], mask);
+}
+
+/* By way of the place of Q, where each unit has its own rows. */
+INLINE void output_store(const output_tile *o, const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
+{
+    LOCAL unsigned char *const out = fast_of(t)->q;
+    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r += 2) { /* neighbours r and r + 1 are neighbours in a row */
+#if REPRODUCIBLE
+            const float l = o->l[i][r];
+#else
+            const float l = rows->l[i][UNIT_SLOT(r)];
+#endif
+            const float inverse = reciprocal(l);
+            const int row = ROW(i, UNIT_SLOT(r));
+            UNROLL for (int n = 0; n < OUTPUT_TILES; n++) {
+                const int byte = (n * UNIT_COLUMNS + UNIT_COLUMN(r)) * ELEMENT;
+                LOCAL unsigned *const to = (LOCAL unsigned *)(out + row * ROW_BYTES + (byte ^ SWIZZLE(row) * 16));
+                const float x = l == 0.0f ? 0.0f : quotient(o->at[i][n][r], l, inverse);
+                const float y = l == 0.0f ? 0.0f : quotient(o->at[i][n][r + 1], l, inverse);
+                if (ELEMENT == 2)
+                    to[0] = pair_pack(x, y);
+                else
+                    to[0] = f32_to_bits(x), to[1] = f32_to_bits(y);
+            }
+        }
+    UNIT_BARRIER();
+
+    GLOBAL storage *const to = t->o + row_address(args->o, at->batch, at->query, at->head);
+    const int whole = in_chunks(to, args->o.seq) && args->head_dim_v % CHUNK == 0;
+    for (int i = UNIT_LANE; i < UNIT_TILES * UNIT_ROWS * CHUNKS; i += UNIT_LANES) {
+        const int row = FIRST_ROW + i / CHUNKS, c = i % CHUNKS;
+        GLOBAL storage *const chunk = to + row * args->o.seq + c * CHUNK;
+        unsigned words[4];
+        local_words_load(words, out + row * ROW_BYTES + (c ^ SWIZZLE(row)) * 16);
+        if (row >= at->rows) continue;
+        if (whole) {
+            if (c * CHUNK < args->head_dim_v) words_store(chunk, words);
+        } else {
+            UNROLL for (int e = 0; e < CHUNK; e++)
+                if (c * CHUNK + e < args->head_dim_v) chunk[e] = element(words, e);
+        }
+    }
+}
+
+INLINE void lse_store(const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
+{
+    if (UNIT_COLUMN(0) == 0)
+        UNROLL for (int i = 0; i < UNIT_TILES; i++)
+            UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++)
+                if (ROW(i, slot) < at->rows)
+                    t->lse[lse_address(args, at, ROW(i, slot))] =
+                        rows->l[i][slot] == 0.0f ? -F32_INFINITY : log_scaled(rows->l[i][slot], rows->m[i][slot] - P_SCALE);
+}
+
+/* ---- algorithm: forward ---- */
+
+/* FlashAttention forward: one block of queries against every key that it may see, one tile of keys at a time.
+ *
+ *     s = scale · q kᵀ      m = max(m, ⌈max s⌉)      p = 2^(s - m)      l = Σ p      o = Σ p v      out = o / l      lse = ln Σ e^s
+ *
+ * Whenever m rises, what l and o hold so far is rescaled by a power of two. */
+INLINE void forward(const attune_forward_args *args, const tensors *t, int64 group)
+{
+    const block at = block_locate(args, group);
+    query_tile q;
+    score_tile s;
+    output_tile o;
+    row_state rows;
+
+    query_load(&q, args, t, &at);
+    rows_clear(&rows);
+    output_clear(&o);
+
+    for (int key = 0; key < at.keys_seen; key += BLOCK_K) {
+        keys_stage(args, t, &at, key);
+        scores_multiply(&s, &q, args, t, &at, key);
+        if (key + BLOCK_K > at.keys_common)
+            scores_hide(&s, args, &at, key);
+
+        rows_update(&rows, &s, args, t);
+        output_rescale(&o, &rows);
+        scores_exponentiate(&s, &rows, args, t);
+
+        values_stage(args, t, &at, key);
+        output_accumulate(&o, &s, args, t, &at, key);
+    }
+
+    rows_finish(&rows, t);
+    output_store(&o, &rows, args, t, &at);
+    if (args->return_lse)
+        lse_store(&rows, args, t, &at);
+}
+
+/* ---- end of algorithm ---- */
+
+KERNEL_ENTRY(KERNEL_NAME, forward)

@@ -16,7 +16,7 @@
  * what kernels may drop of a p_j that is no normal fp32 number (2^-125, against a max of up to one octave above m), 2^-149 / l what one
  * accumulation step loses there (2^-150, l likewise). The bound is a linear combination of sums that do not depend on the kernel, so one
  * pass of the oracle serves every kernel that is judged against it. It is of first order in theta_j, so it says nothing where theta_j nears 1:
- * beyond scores of 1e6 in fp32, of 1e3 where scores are rounded to 16 bits.
+ * beyond scores of 1e6 in fp32, of 1e3 where scores are rounded to 16 bits or inputs to tf32.
  * Outputs of two kernels must agree within the sum of their bounds.
  */
 #ifndef ATTUNE_NUMERICS_H

@@ -2,11 +2,11 @@
 
 Each case is one `attune compare` of the device and all models. Prints one JSON object per case with the keys
 
-    problem fill dtype elements     elements of o
+    problem fill dtype elements     elements of o and lse
     differ                          emulated device: how many elements differ
 
-and at the end, on stderr, which model differs least for each dtype. Exit status 1 where a case failed (an error, or a difference beyond the bounds of
-both), 77 without emulated devices or without a matrix unit.
+and at the end, on stderr, which model differs least for each dtype. Exit status 1 where a case failed (an error, a difference beyond the bounds of
+both, or any difference from the model of --expect), 77 without emulated devices or without a matrix unit.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def cases(rehearsal):
                     "problem": problem,
                     "fill": fill,
                     "dtype": dtype,
-                    "elements": b * hq * sq * d,
+                    "elements": b * hq * sq * (d + 1),
                 }
 
 
@@ -112,10 +112,13 @@ def main():
     parser.add_argument("--command", required=True, help="path of the attune command")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--rehearsal", action="store_true", help="few tiny cases")
+    parser.add_argument("--expect", metavar="MODEL", help="the model whose bits it must have")
     parser.add_argument("--budget", type=float, default=20, metavar="SECONDS")
     arguments = parser.parse_args()
     deadline = time.monotonic() + arguments.budget
     emulated = models(arguments.command)
+    if arguments.expect and emulated and arguments.expect not in emulated:
+        parser.error(f"--expect: no model '{arguments.expect}'; there are {', '.join(emulated)}")
     if not emulated:
         print("SKIPPED: this build emulates no device", file=sys.stderr)
         return SKIPPED
@@ -139,7 +142,8 @@ def main():
                 rows.append(row)
                 print(json.dumps(row), flush=True)
     print(*sentences(rows), sep="\n", file=sys.stderr)
-    return 0 if rows and not any("error" in row for row in rows) else 1
+    wrong = [row for row in rows if "error" in row or row["differ"].get(arguments.expect)]
+    return 0 if rows and not wrong else 1
 
 
 if __name__ == "__main__":

@@ -776,13 +776,23 @@ INLINE void output_rescale(output_tile *o, const row_state *rows)
             }
 }
 
-/* log2 of p for the score x = s · unit beyond the grid's range, or beside such: an element on the grid goes by the grid, one beyond by its nearest
- * integer and what it differs from that by, on the same grid; whatever the row's max is. */
+/* The row maxes for which p is found by the short way. Reproducible: on the grid, and such that what is below the grid weighs nothing. Usual: small
+ * enough for the product s · unit, which an FMA does not round, to differ little from the max, which is rounded. */
+#if REPRODUCIBLE
+#define LEAST_MAX (160.0f - ON_GRID)
+#define MOST_MAX ON_GRID
+#else
+#define LEAST_MAX (-1048576.0f)
+#define MOST_MAX 1048576.0f
+#endif
+
+/* log2 of p by the long way, for any finite score s · unit. Reproducible: an element on the grid goes by the grid, one beyond by its nearest integer
+ * and what it differs from that by, on the same grid; whatever the row's max is. */
 INLINE float general_exponent(float s, float unit, float m)
 {
-    const float x = s * unit, n = x > -ON_GRID && x < ON_GRID ? 0.0f : rint_f32(x);
+    const float x = s * unit, n = REPRODUCIBLE ? x > -ON_GRID && x < ON_GRID ? 0.0f : rint_f32(x) : x;
     const float rest = fma_f32(s, unit, GRID - n) - GRID;
-    return n - m + P_SCALE + (x > -4194304.0f && x < 4194304.0f ? rest : 0.0f);
+    return n - m + P_SCALE + (REPRODUCIBLE && x > -4194304.0f && x < 4194304.0f ? rest : 0.0f);
 }
 
 INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_forward_args *args, const tensors *t)
@@ -794,11 +804,10 @@ INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_for
             const float m = finite_max(rows->m[i][slot]);
             grid[i][slot] = REPRODUCIBLE ? GRID : P_SCALE - m;
             base[i][slot] = REPRODUCIBLE ? GRID + m - P_SCALE : 0.0f;
-            /* below -ON_GRID nothing weighs anything against this max */
-            in_range &= m >= 160.0f - ON_GRID && m < ON_GRID;
+            in_range &= m >= LEAST_MAX && m < MOST_MAX;
             rows->l[i][slot] = rows->l[i][slot] * rows->rescale[i][slot];
         }
-    if (REPRODUCIBLE && !in_range) {
+    if (!in_range) {
         UNROLL for (int i = 0; i < UNIT_TILES; i++)
             UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
                 const float m = finite_max(rows->m[i][slot]);

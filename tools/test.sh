@@ -52,12 +52,12 @@ tests() {
     build test && run_tests test
 }
 
-# What neither the compiler nor the processor touches, and runtimes that are slow, run once: in `tests`. Where bits are compared, one dtype is
-# enough for the sanitizers.
+# What neither the compiler nor the processor touches, and runtimes that are slow, run once: in `tests`. bf16 goes the way of f16, and where bits are
+# compared, one dtype is enough for sanitizers and the second compiler, whose bits in all dtypes same_bits_as_here compares.
 readonly ELSEWHERE='rusticl|oclgrind|standin|suite_.*_cpu|suite_long|codegen|layering|shared_text|readme'
 
 sanitizers() {
-    build asan && run_tests asan --label-exclude slow --exclude-regex "$ELSEWHERE|same_bits_f"
+    build asan && run_tests asan --label-exclude slow --exclude-regex "$ELSEWHERE|same_bits_f|suite_bf16$"
 }
 
 # same_bits_as_here NAME COMMAND...: another build of tests/suite/same_bits gives the bits of the one in build/test
@@ -72,7 +72,7 @@ same_bits_as_here() {
 }
 
 second_compiler() {
-    build test && build clang && run_tests clang --label-exclude slow --exclude-regex "$ELSEWHERE|opencl_" &&
+    build test && build clang && run_tests clang --label-exclude slow --exclude-regex "$ELSEWHERE|opencl_|same_bits_f|suite_bf16$" &&
         same_bits_as_here clang build/clang/tests/suite/same_bits
 }
 

@@ -3,26 +3,17 @@
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "codegen"))
+from fixture import ROOT, generator, run  # first: it finds the modules below
 
-import generate  # noqa: E402
-import spec as specification  # noqa: E402
+# isort: split
+import generate
+import spec as specification
 
 SPEC = (ROOT / "templates" / "attention.toml").read_text("utf-8")
-
-
-def start(before, *arguments):
-    """generate.py after the Python statements `before`, in its own process: (status, stdout, stderr)."""
-    code = f"import sys; {before}; sys.path.insert(0, sys.argv[1]); del sys.argv[1]; import generate; sys.exit(generate.main())"
-    command = [sys.executable, "-B", "-c", code, str(ROOT / "codegen"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
 
 
 class Spec(unittest.TestCase):
@@ -120,7 +111,7 @@ class Files(unittest.TestCase):
             shutil.copytree(ROOT / name, self.folder / name)
 
     def generator(self):
-        return generate.Generator(self.folder / "templates", self.folder / "backends")
+        return generator(self.folder / "templates", self.folder / "backends")
 
     def test_tuned_rows_that_cannot_be(self):
         for row, message in [
@@ -163,13 +154,13 @@ class Files(unittest.TestCase):
     def test_a_file_that_is_no_text(self):
         (self.folder / "templates" / "attention.toml").write_bytes(b"\xff")
         places = ["--templates", self.folder / "templates", "--backends", self.folder / "backends"]
-        status, _, errors = start("pass", "--list", *places)
+        status, _, errors = run("--list", *places)
         self.assertEqual((status, errors.count("\n")), (2, 1))
 
     def test_a_template_that_is_missing(self):
         (self.folder / "templates" / "dialect" / "hip.j2").unlink()
         places = ["--templates", self.folder / "templates", "--backends", self.folder / "backends"]
-        status, _, errors = start("pass", "--render", "hip", "--out", self.folder / "o", *places)
+        status, _, errors = run("--render", "hip", "--out", self.folder / "o", *places)
         self.assertEqual((status, errors.count("\n")), (2, 1))
         self.assertIn("dialect/hip.j2", errors)
 
@@ -177,10 +168,10 @@ class Files(unittest.TestCase):
 class CommandLine(unittest.TestCase):
     def test_a_glob_without_a_match(self):
         arguments = ["--render", "c", "--arch", "x86_64", "--out", "x", "--outputs", "--points"]
-        status, _, errors = start("pass", *arguments, "forward_*_simt_*,forward_f64_*")
+        status, _, errors = run(*arguments, "forward_*_simt_*,forward_f64_*")
         self.assertEqual(status, 2)
         self.assertIn("'forward_f64_*' matches no kernel", errors)
-        self.assertEqual(start("pass", *arguments, "forward_*_simt_q16*")[0], 0)
+        self.assertEqual(run(*arguments, "forward_*_simt_q16*")[0], 0)
 
     def test_names_of_processors(self):
         spelled = ["x86_64", "AMD64", "amd64", "aarch64", "arm64"]
@@ -190,7 +181,7 @@ class CommandLine(unittest.TestCase):
         )
 
     def test_why_is_a_summary_without_a_glob(self):
-        status, out, _ = start("pass", "--list", "--why", "--target", "opencl")
+        status, out, _ = run("--list", "--why", "--target", "opencl")
         self.assertEqual(status, 0)
         for rule in specification.Spec(SPEC).rules:
             here = rule.get("engine") != "matrix"
@@ -199,7 +190,7 @@ class CommandLine(unittest.TestCase):
 
     def test_only_kernels_for_this_processor(self):
         """The rows of a variant that a better one replaces here cost no kernels."""
-        g = generate.Generator(ROOT / "templates", ROOT / "backends")
+        g = generator()
         for arch, classes in [
             ("x86_64", {"x86-64-v4", "x86-64-v3", "x86-64"}),
             ("aarch64", {"aarch64"}),
@@ -218,12 +209,12 @@ class Packages(unittest.TestCase):
             self.skipTest("this Python has no tomllib: every other test shows it")
         stand_in = "import tomllib; sys.modules['tomli'] = tomllib; sys.modules['tomllib'] = None"
         arguments = ["--list", "--target", "hip"]
-        self.assertEqual(start(stand_in, *arguments), start("pass", *arguments))
+        self.assertEqual(run(*arguments, before=stand_in), run(*arguments))
 
     def test_what_to_install(self):
         none = "sys.modules['tomllib'] = sys.modules['tomli'] = None"
         for before, package in [(none, "tomli"), ("sys.modules['jinja2'] = None", "jinja2")]:
-            status, _, errors = start(before, "--list")
+            status, _, errors = run("--list", before=before)
             self.assertNotEqual(status, 0)
             self.assertIn(f"Debian: python3-{package}", errors)
             self.assertNotIn("Traceback", errors)

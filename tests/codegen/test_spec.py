@@ -1,40 +1,18 @@
-"""The spec, the names and the rendered texts: what every kernel has in common, and what may not go wrong unseen."""
+"""What the spec says: names, expressions, rules, the rows that the runtime sees, tuned kernels."""
 
 import fnmatch
-import hashlib
 import pathlib
 import random
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "codegen"))
+from fixture import ROOT, TARGETS, generator, run  # first: it finds the modules below
 
-import jinja2  # noqa: E402
-
-import generate  # noqa: E402
-import names  # noqa: E402
-import render  # noqa: E402
-import spec as specification  # noqa: E402
-
-TARGETS = {"c": ("x86_64", "aarch64", "riscv64"), "opencl": ("x86_64",), "cuda": ("x86_64",)}
-TARGETS["hip"] = TARGETS["emulated"] = TARGETS["cuda"]
-ALGORITHM = re.compile(r"/\* ---- algorithm: forward ---- \*/\n(.*)/\* ---- end of algorithm", re.S)
-
-
-def generator(templates=ROOT / "templates"):
-    return generate.Generator(templates, ROOT / "backends")
-
-
-def run(*arguments, **settings):
-    """generate.py as its own process: (status, stdout, stderr)."""
-    command = [sys.executable, "-B", ROOT / "codegen" / "generate.py", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, **settings)
-    return done.returncode, done.stdout, done.stderr
+# isort: split
+import names
+import spec as specification
 
 
 class Names(unittest.TestCase):
@@ -222,7 +200,7 @@ class Tuned(unittest.TestCase):
         (folder / "cuda").mkdir()
         (folder / "cuda" / "tuned.tsv").write_text(text, "utf-8")
         shutil.copy(ROOT / "backends" / "kernel_abi.h", folder)
-        g = generate.Generator(ROOT / "templates", folder)
+        g = generator(ROOT / "templates", folder)
         points, tuned = g.selected("cuda", "x86_64", [])
         self.assertEqual([point.id for point in points], kernels)
         table = g.renderer.table("cuda", points, tuned)
@@ -265,7 +243,7 @@ class EngineFeatures(unittest.TestCase):
         kernel = "forward_f32_d32_simt_q64k64t128"
         rows = f"sm_86\tforward\tf32\t32\t9\t{kernel}\n"
         tuned.write_text(f"{specification.TUNED_HEADER}\n{rows}", "utf-8")
-        self.generator = generate.Generator(self.templates, self.backends)
+        self.generator = generator(self.templates, self.backends)
 
     def outputs(self, globs):
         return list(self.generator.files("cuda", "x86_64", globs, "x"))
@@ -284,177 +262,6 @@ class EngineFeatures(unittest.TestCase):
         *_, (_, _, _, table) = self.outputs([])
         required = set(re.findall(r"requires_features = (.*),", table()))
         self.assertEqual(required, {'"sm_86 sm_80"', '"sm_80"'})
-
-
-class Texts(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.generator = generator()
-        cls.points = [
-            point
-            for target, archs in TARGETS.items()
-            for arch in archs
-            for point in cls.generator.selected(target, arch, [])[0]
-        ]
-
-    def test_the_algorithm_is_one_text(self):
-        """Byte for byte the same in every target, instruction set, engine, type and tile."""
-        digests = {}
-        for point in self.points:
-            text = ALGORITHM.search(self.generator.renderer.kernel(point)).group(1)
-            digest = hashlib.sha256(text.encode()).hexdigest()
-            digests.setdefault(digest, point.id)
-        self.assertEqual(len(digests), 1, digests)
-        engines = {(point.target, point.variant.name, point.engine) for point in self.points}
-        self.assertGreaterEqual(len(engines), 8)
-
-    def test_a_file_is_constants_and_the_shared_body(self):
-        """What is embedded for a compiler at run time is what the rendered file holds."""
-        for point in self.points:
-            constants = self.generator.renderer.constants(point)
-            text = self.generator.renderer.kernel(point)
-            body = self.generator.renderer.body(point)
-            self.assertTrue(text.endswith(f"{constants}\n{body}"), point.id)
-            self.assertNotIn(point.id, body)
-            self.assertIn(f"#define KERNEL_NAME {point.symbol}\n", constants)
-
-    def test_the_table_embeds_that_body(self):
-        """Undoes C's quoting and finds the body again."""
-        table = self.generator.renderer.table("opencl", self.points_of("opencl"), [])
-        for engine in ("vector", "simt"):
-            quoted = re.search(rf"body_forward_{engine}\[\] =\n(.*?);\n\n", table, re.S).group(1)
-            lines = re.findall(r'^ *"(.*)\\n"$', quoted, re.M)
-            text = "".join(line.replace('\\"', '"').replace("\\\\", "\\") + "\n" for line in lines)
-            point = next(p for p in self.points_of("opencl") if p.engine == engine)
-            self.assertEqual(text, self.generator.renderer.body(point))
-
-    def points_of(self, target):
-        return [point for point in self.points if point.target == target]
-
-    def test_no_template_syntax_is_left(self):
-        for point in self.points:
-            self.assertNotRegex(self.generator.renderer.kernel(point), r"\{\{|\{%|\{#")
-
-    def test_goldens(self):
-        status, out, errors = run("--check")
-        self.assertEqual((status, out, errors), (0, "", ""))
-
-
-class Rendering(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def test_undefined_names_are_errors(self):
-        templates = self.folder / "templates"
-        shutil.copytree(ROOT / "templates", templates)
-        with open(templates / "block.j2", "a", encoding="utf-8") as file:
-            file.write("{{ no_such_name }}\n")
-        g = generator(templates)
-        with self.assertRaises(jinja2.UndefinedError):
-            g.renderer.kernel(g.spec.points("c", "x86_64")[0])
-        status, _, errors = run("--render", "c", "--out", self.folder, "--templates", templates)
-        self.assertEqual(status, 2)
-        self.assertIn("no_such_name", errors)
-
-    def test_bad_spec_is_one_sentence(self):
-        templates = self.folder / "templates"
-        shutil.copytree(ROOT / "templates", templates)
-        (templates / "attention.toml").write_text("[problem\n", "utf-8")
-        status, _, errors = run("--list", "--templates", templates)
-        self.assertEqual((status, errors.count("\n")), (2, 1))
-        self.assertIn("attention.toml", errors)
-        status, _, errors = run("--render", "metal", "--out", self.folder)
-        self.assertEqual(status, 2)
-        self.assertIn("no target 'metal'", errors)
-
-    def test_only_what_differs_is_written(self):
-        path = self.folder / "a" / "b.c"
-        self.assertTrue(render.write_if_different(path, "one"))
-        before = path.stat().st_mtime_ns
-        self.assertFalse(render.write_if_different(path, "one"))
-        self.assertEqual(path.stat().st_mtime_ns, before)
-        self.assertTrue(render.write_if_different(path, "two"))
-        self.assertEqual(path.read_text(), "two")
-
-    def test_two_runs_give_the_same_bytes(self):
-        texts = []
-        for seed in ("1", "2"):
-            out = self.folder / seed
-            status, _, errors = run(
-                "--render", "opencl", "--out", out, env={"PYTHONHASHSEED": seed, "PATH": ""}
-            )
-            self.assertEqual((status, errors), (0, ""))
-            texts.append({path.name: path.read_bytes() for path in out.iterdir()})
-        self.assertEqual(texts[0], texts[1])
-
-    def test_outputs_are_what_is_written(self):
-        arguments = ["--render", "c", "--arch", "x86_64", "--out", self.folder / "c"]
-        _, out, _ = run(*arguments, "--outputs")
-        named = {line.split("|")[0] for line in out.splitlines()}
-        self.assertFalse((self.folder / "c").exists())
-        self.assertEqual(run(*arguments)[0], 0)
-        self.assertEqual(named, {str(path) for path in (self.folder / "c").iterdir()})
-
-    def test_fewer_tuned_points(self):
-        g = generator()
-        _, every = g.selected("c", "x86_64", [])
-        for globs in (["*"], ["forward_f16_d64_*", "forward_f32_*"], ["nothing"]):
-            points, tuned = g.selected("c", "x86_64", [], globs)
-            matching = [r for r in every if any(fnmatch.fnmatchcase(r.kernel, g) for g in globs)]
-            self.assertEqual(tuned, matching)
-            self.assertEqual({point.id for point in points}, {row.kernel for row in matching})
-
-    def test_extra_points(self):
-        extra = "forward_f32_d64_vector_q8r8k64n32w16"
-        arguments = ["--render", "c", "--arch", "x86_64", "--out", "x", "--outputs"]
-        self.assertNotIn(extra, run(*arguments)[1])
-        self.assertIn(extra, run(*arguments, "--points", "forward_f32_d64_vector_q8r8k64*")[1])
-
-
-class Contract(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        text = (ROOT / "templates" / "contract.toml").read_text("utf-8")
-        cls.contract = specification.tomllib.loads(text)
-        cls.spec = generator().spec
-
-    def defines(self, text, name):
-        macro = rf"^#define {name}\b"
-        function = rf"^INLINE [^;{{}}\n]*?\b{name}\([^;{{}}]*\)\s*\{{"
-        typedef = rf"^typedef [^;{{}}]*\b{name}\b[^;{{}}]*;|^\}} {name};"
-        return re.search(f"{macro}|{function}|{typedef}", text, re.M | re.S) is not None
-
-    def test_every_engine_defines_every_primitive(self):
-        primitives = self.contract["primitive"]
-        self.assertLessEqual(len(primitives), 22)
-        for engine in self.spec.engines:
-            text = (ROOT / "templates" / "engine" / f"{engine}.j2").read_text("utf-8")
-            for name, row in primitives.items():
-                if engine in row.get("for", [engine]):
-                    self.assertTrue(self.defines(text, name), f"{engine} lacks {name}")
-                    self.assertIn("synchronises", row)
-            for name in self.contract["type"]:
-                self.assertTrue(self.defines(text, name), f"{engine} lacks the type {name}")
-
-    def test_the_algorithm_uses_primitives_only(self):
-        text = (ROOT / "templates" / "forward.j2").read_text("utf-8")
-        code = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-        called = set(re.findall(r"\b([a-z_]+)\(", code)) - {"for", "if", "forward"}
-        self.assertEqual(called - set(self.contract["primitive"]), {"block_locate"})
-
-    def test_every_dialect_spells_every_word(self):
-        for target in TARGETS:
-            for variant in self.spec.variants(target):
-                text = "".join(
-                    (ROOT / "templates" / name).read_text("utf-8") for name in variant.files
-                )
-                for name, row in self.contract["word"].items():
-                    served = row.get("for", self.spec.target(target)["engines"])
-                    if set(served) & set(self.spec.target(target)["engines"]):
-                        self.assertTrue(
-                            self.defines(text, name), f"{target} {variant.name} lacks {name}"
-                        )
 
 
 if __name__ == "__main__":

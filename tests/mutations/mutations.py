@@ -23,6 +23,7 @@ class Check(typing.NamedTuple):
     kernel: str = ""
     target: str = "c"
     mode: str = ""  # of tests/standin/with_cuda.sh, for target cuda
+    more: tuple = ()  # arguments
 
     def dtypes(self):
         """Those whose kernels it runs."""
@@ -30,14 +31,12 @@ class Check(typing.NamedTuple):
 
     def command(self, build, device):
         """The command line."""
-        if not self.problem:
-            return [str(build / "tests" / "suite" / self.program), device]
-        arguments = ["--devices", device, "--problem", self.problem, "--fill", self.fill]
-        arguments += ["--dtype", self.dtype] + (["--kernel", self.kernel] if self.kernel else [])
-        command = [str(build / "tests" / "suite" / self.program), *arguments]
-        if self.target != "cuda":
-            return command
-        return [*STANDIN, self.mode, *command]
+        command = [str(build / "tests" / "suite" / self.program), "--devices", device, *self.more]
+        if self.problem:
+            command += ["--problem", self.problem, "--fill", self.fill, "--dtype", self.dtype]
+        if self.kernel:
+            command += ["--kernel", self.kernel]
+        return [*STANDIN, self.mode, *command] if self.target == "cuda" else command
 
 
 class Mutation(typing.NamedTuple):
@@ -74,6 +73,14 @@ def between_tiles(problem, fill, dtype):
     kernel = "forward_*_d64_matrix_q64k*t128b2h0r1"
     return Check("same_bits", problem, fill, dtype, kernel, "cuda", "plain")
 
+
+# There both sums are of one p; divided by its own rounded self it is 1.
+ONE_KEY = Check(
+    "identities",
+    target="cuda",
+    mode="plain",
+    more=("--engine", "matrix", "--reproducible", "--test", "one_key"),
+)
 
 MUTATIONS = [
     Mutation(
@@ -403,11 +410,11 @@ MUTATIONS = [
         between_tiles(MANY_ROWS, "normal,ramp", "bf16"),
     ),
     Mutation(
-        "reproducible: output is divided by the sum of p that only LSE needs",
+        "reproducible: output is divided by the sum of p before it is rounded",
         MATRIX,
         "const float l = o->l[i][r];",
         "const float l = rows->l[i][UNIT_SLOT(r)];",
-        on_matrix("plain", PLAIN.replace(",lse=1", ""), reproducible=1),
+        ONE_KEY,
     ),
     Mutation(
         "reproducible: the keys of a tile come in decreasing order",

@@ -1,5 +1,5 @@
 /* What a run may look at and what it may not: masks key by key, NaN and infinities that are hidden or visible, overflow, repetition. Every
- * test runs on each device of the list in the first argument (default: cpu) and for every dtype. */
+ * test runs on each device and for every dtype. */
 #include "probe.h"
 
 #include <math.h>
@@ -207,5 +207,8 @@ static int group(const char *name)
 
 int main(int argc, char **argv)
 {
-    return run_on_devices(argc, argv, group);
+    return run_on_devices(
+        argc, argv,
+        "hygiene: masks, NaN, infinities and repetition, on every device and for every dtype\n",
+        group);
 }

@@ -26,7 +26,10 @@ static const char usage[] =
     "  --shard I/N            problems I, I + N, I + 2N ... (I from 0)\n"
     "  --thin                 suite: a third of all combinations, in which each problem meets\n"
     "                         every fill and every dtype, and each fill every dtype\n"
-    "  --hash                 same_bits: print a hash for each problem instead of comparing\n";
+    "  --hash                 same_bits: print a hash for each problem instead of comparing\n"
+    "  --test GLOB            identities, hygiene: the tests of that name. Of the other options "
+    "those\n"
+    "                         two take --devices to --require and --kernel to --tf32.\n";
 
 static void refuse(const char *what, const char *value)
 {
@@ -66,14 +69,6 @@ static void parse_dtypes(options *o, char *names)
     if (o->dtype_count == 0) refuse("no such dtype", names);
 }
 
-static const char *parse_engine(const char *name)
-{
-#define IS_ENGINE(engine, what) strcmp(name, #engine) == 0 ||
-    if (!(ATTUNE_ENGINES(IS_ENGINE) false)) refuse("no such engine", name);
-#undef IS_ENGINE
-    return name;
-}
-
 options options_parse(int argc, char **argv, const char *about)
 {
     enum {
@@ -91,6 +86,7 @@ options options_parse(int argc, char **argv, const char *about)
         SHARD,
         THIN,
         HASH,
+        TEST,
         HELP
     };
     static const struct option known[] = {
@@ -108,6 +104,7 @@ options options_parse(int argc, char **argv, const char *about)
         {"shard", required_argument, NULL, SHARD},
         {"thin", no_argument, NULL, THIN},
         {"hash", no_argument, NULL, HASH},
+        {"test", required_argument, NULL, TEST},
         {"help", no_argument, NULL, HELP},
         {NULL, 0, NULL, 0},
     };
@@ -138,7 +135,7 @@ options options_parse(int argc, char **argv, const char *about)
             o.kernel = o.tiles ? NULL : optarg;
             break;
         case ENGINE:
-            o.engine = parse_engine(optarg);
+            o.engine = optarg;
             break;
         case REPRODUCIBLE:
             o.reproducible = true;
@@ -160,6 +157,9 @@ options options_parse(int argc, char **argv, const char *about)
         case HASH:
             o.hash = true;
             break;
+        case TEST:
+            o.test = optarg;
+            break;
         case HELP:
             printf("%s\n%s", about, usage);
             exit(0);
@@ -171,6 +171,12 @@ options options_parse(int argc, char **argv, const char *about)
     int fills = 0;
     for (int i = 0; i < ATTUNE_FILL_COUNT; i++) fills += o.fills[i];
     if (o.thin && fills < DTYPES) refuse("--thin needs three fills", "");
+    return o;
+}
+
+options options_parse_problems(int argc, char **argv, const char *about)
+{
+    const options o = options_parse(argc, argv, about);
     if (o.problems.count == 0) refuse("nothing to do", "give --problem or --problem-file");
     return o;
 }

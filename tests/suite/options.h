@@ -17,11 +17,15 @@ typedef struct options {
     uint64_t seed;
     int shard, shards;
     bool thin, hash;
+    const char *test; /* NULL: all */
 } options;
 
 /* Exits with 2 and a line on stderr where the arguments are wrong, and with 0 after --help, which prints `about` (what the program does and
  * what it prints), and the options. */
 options options_parse(int argc, char **argv, const char *about);
+
+/* Exits as well where no problem is given. */
+options options_parse_problems(int argc, char **argv, const char *about);
 
 /* Of the plans on device `index` of `devices`: a kernel's glob and an engine confine every device but the first, which the others are
  * compared with, unless it is alone; the rest is for all. */

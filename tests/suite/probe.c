@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdio.h>
 
-static device now; /* under test */
+/* under test */
+static device now;
+static attune_plan_options plan;
 
 static attune_problem problem_of(const char *text, attune_dtype dtype)
 {
@@ -16,7 +18,6 @@ static attune_problem problem_of(const char *text, attune_dtype dtype)
     return problem;
 }
 
-/* Eighths between -2 and 2, which every dtype holds and whose sums are exact. */
 float eighths(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -43,24 +44,24 @@ inputs inputs_of(const char *text, attune_dtype dtype)
     return in;
 }
 
-static outputs run_on(const device *d, const inputs *in)
+static outputs run_on(const device *d, const attune_plan_options *options, const inputs *in)
 {
     outputs out = {.o = NULL};
     char why[REASON_SIZE] = "";
-    if (device_run(d, in, NULL, &out, why) != RUN_DONE) fail_msg("%s: %s", d->name, why);
+    if (device_run(d, in, options, &out, why) != RUN_DONE) fail_msg("%s: %s", d->name, why);
     return out;
 }
 
 outputs run(const inputs *in)
 {
-    return run_on(&now, in);
+    return run_on(&now, &plan, in);
 }
 
 outputs run_on_cpu(const inputs *in)
 {
     device cpu;
     if (!device_open(&cpu, "cpu", NULL)) fail_msg("%s", cpu.missing);
-    const outputs out = run_on(&cpu, in);
+    const outputs out = run_on(&cpu, NULL, in);
     device_close(&cpu);
     return out;
 }
@@ -84,7 +85,6 @@ attune_reference *reference_of(const inputs *in)
     return reference;
 }
 
-/* Bounds of (batch 0, row s, head 0). */
 double bound_o(const outputs *out, const attune_reference *r, int64_t s, int64_t d)
 {
     const int64_t at = s * r->problem.heads_q * r->problem.head_dim_v + d;
@@ -119,21 +119,26 @@ void assert_same_bits(const outputs *a, const outputs *b)
     assert_int_equal(count_different(a, b, (part){.batch = 0}), 0);
 }
 
-int run_on_devices(int argc, char **argv, group_runner *group)
+int run_on_devices(int argc, char **argv, const char *about, group_runner *group)
 {
+    const options o = options_parse(argc, argv, about);
     device devices[MAX_DEVICES];
-    const int count = devices_open(devices, argc > 1 ? argv[1] : "cpu");
-    int failed = 0;
+    const int count = devices_open(devices, o.devices);
+    int failed = 0, ran = 0;
+    plan = options_of_plan(&o, 0, 1);
+    if (o.test != NULL) cmocka_set_test_filter(o.test);
     for (int i = 0; i < count; i++) {
         now = devices[i];
         if (now.context == NULL) {
-            const bool required = argc > 2 && in_list(argv[2], now.name);
+            const bool required = in_list(o.require, now.name);
             fprintf(stderr, "%s %s: %s\n", required ? "FAIL" : "SKIPPED", now.name, now.missing);
             failed += required;
             continue;
         }
         failed += group(now.name) != 0;
+        ran++;
         device_close(&devices[i]);
     }
-    return failed > 0;
+    if (ran == 0) fprintf(stderr, "FAIL: no device is open\n");
+    return failed > 0 || ran == 0;
 }

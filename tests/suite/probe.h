@@ -18,7 +18,7 @@ inputs inputs_of(const char *text, attune_dtype dtype);
 void fill_tensor(inputs *in, tensor_name name, uint64_t seed);
 float eighths(uint64_t *state);
 
-/* A run on the device under test, or on cpu; anything but success fails the test. */
+/* A run on the device under test, with the options of the command line, or on cpu; anything but success fails the test. */
 outputs run(const inputs *in);
 outputs run_on_cpu(const inputs *in);
 
@@ -34,9 +34,8 @@ void assert_near(double a, double b, double bound, const char *what, int64_t s, 
 void assert_judged(const inputs *in, const outputs *out);
 void assert_same_bits(const outputs *a, const outputs *b);
 
-/* Runs the tests on every device of argv[1] (default "cpu"); a missing one is SKIPPED, and an error if argv[2] names it. Returns the exit
- * status. */
+/* Runs the tests on every device that the options name; a missing one is SKIPPED, and an error if it is required. Returns the exit status. */
 typedef int group_runner(const char *name);
-int run_on_devices(int argc, char **argv, group_runner *group);
+int run_on_devices(int argc, char **argv, const char *about, group_runner *group);
 
 #endif

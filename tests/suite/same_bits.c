@@ -265,7 +265,7 @@ static bool open_devices(session *s)
 
 int main(int argc, char **argv)
 {
-    session s = {.options = options_parse(argc, argv, about)};
+    session s = {.options = options_parse_problems(argc, argv, about)};
     const options *const o = &s.options;
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (!open_devices(&s)) return 1;

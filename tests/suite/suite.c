@@ -199,6 +199,10 @@ static void print_table(suite *s)
             const tally *const t = &s->tallies[i][dtype];
             if (t->cases == 0) continue;
             tally_print(t, s->devices[i].name, attune_dtype_name((attune_dtype)dtype));
+            if (t->cases == t->verdicts[ATTUNE_VERDICT_SKIPPED]) {
+                s->failures++;
+                printf("FAIL %s: all was skipped\n", s->devices[i].name);
+            }
             if (t->proving >= ENOUGH_CASES &&
                 (double)t->mistrusted > mistrusted_limit * (double)t->proving) {
                 s->failures++;
@@ -245,7 +249,7 @@ static void open_devices(suite *s)
 
 int main(int argc, char **argv)
 {
-    suite s = {.options = options_parse(argc, argv, about)};
+    suite s = {.options = options_parse_problems(argc, argv, about)};
     setvbuf(stdout, NULL, _IOLBF, 0);
     open_devices(&s);
     const options *const o = &s.options;

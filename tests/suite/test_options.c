@@ -57,6 +57,28 @@ static void bits_are_demanded_where_they_are_promised(void **user)
     }
 }
 
+/* A name that no engine has is no reason to skip a run. */
+static void an_unknown_engine_fails(void **user)
+{
+    (void)user;
+    device cpu;
+    assert_true(device_open(&cpu, "cpu", NULL));
+    attune_problem problem;
+    attune_problem_init(&problem, ATTUNE_F32, 1, 1, 1, 1, 1, 1, 1);
+    inputs in = inputs_create(&problem);
+    attune_plan_options plan;
+    attune_plan_options_init(&plan);
+    plan.engine = "tensor";
+    outputs out;
+    char why[REASON_SIZE];
+    assert_int_equal(device_run(&cpu, &in, &plan, &out, why), RUN_FAILED);
+    assert_non_null(strstr(why, "no engine \"tensor\""));
+    plan.engine = "simt";
+    assert_int_equal(device_run(&cpu, &in, &plan, &out, why), RUN_SKIPPED);
+    inputs_free(&in);
+    device_close(&cpu);
+}
+
 /* On cpu, where all kernels are of one engine and reproducible. */
 static void selected_kernels_are_the_options(void **user)
 {
@@ -90,6 +112,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_confine_all_devices_but_the_first),
         cmocka_unit_test(bits_are_demanded_where_they_are_promised),
+        cmocka_unit_test(an_unknown_engine_fails),
         cmocka_unit_test(selected_kernels_are_the_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,7 +119,7 @@ static void shared_memory(void **state)
     FINDS(shared_underrun, " reads shared bytes -", "outside of the 256 that the group has");
     FINDS(unwritten_read, "work-item 40 reads shared bytes 160 to 163 at ",
           "which nobody has written");
-    FINDS(unwritten_half, " reads shared bytes ");
+    FINDS(unwritten_half, " reads shared bytes ", "which nobody has written");
     FINDS(misaligned_shared, " writes 16 bytes at ", "not aligned");
 }
 
@@ -160,7 +160,8 @@ static void copies_under_way(void **state)
     FINDS_IN_WARP(written_before_wait, " writes shared bytes ", "where a copy is under way");
     FINDS_IN_WARP(never_committed, " reads shared bytes ", "where a copy is under way");
     FINDS_IN_WARP(copied_twice, " copies to shared bytes ", "where a copy is under way");
-    FINDS_IN_WARP(copied_while_read, " shared bytes ", ", ");
+    FINDS_IN_WARP(copied_while_read, " shared bytes ", ", which work-item ",
+                  " with no barrier between");
     FINDS_IN_WARP(copy_overrun, "work-item 31 copies to shared bytes 1024 to 1039 at ",
                   "outside of the 1024 that the group has");
     FINDS_IN_WARP(copy_source_overrun, " reads bytes ", " of q at ", ", which has 256");

@@ -80,10 +80,10 @@ static void copies_fill_with_zeros(void **state)
 
 /* ---- ldmatrix ---- */
 
-/* Element (row, column) of matrix m, of the four that lie one after the other in the 32 rows; all distinct bits of a float sequence. */
-static uint16_t stored(const float *input, int m, int row, int column)
+/* Element (row, column) of matrix m, of the four that lie one after the other in the 32 rows. */
+static uint16_t stored(const uint16_t *halves, int m, int row, int column)
 {
-    return ((const uint16_t *)input)[(m * 64 + row * 8 + column) % 128];
+    return halves[(m * 64 + row * 8 + column) % (2 * INPUT_FLOATS)];
 }
 
 static void matrices_load(void **state)
@@ -94,22 +94,19 @@ static void matrices_load(void **state)
     for (int i = 0; i < 2 * INPUT_FLOATS; i++) halves[i] = (uint16_t)next_random(&random);
     float input[INPUT_FLOATS];
     memcpy(input, halves, sizeof input);
-
-    for (int is_transposed = 0; is_transposed < 2; is_transposed++) {
-        emulated_run r = run_of(is_transposed ? loads_transposed : loads_matrices);
-        r.input = input;
-        must_run(&r);
-        for (int lane = 0; lane < LANES; lane++)
-            for (int m = 0; m < 4; m++) {
-                const uint32_t word = bits_of(r.output[4 * lane + m]);
-                for (int e = 0; e < 2; e++) {
-                    const int row = lane / 4, column = 2 * (lane % 4) + e;
-                    /* loads_transposed names the rows backwards: row i of matrix m is row 31 - (8 m + i) of all */
-                    const uint16_t expected = is_transposed ? stored(input, 3 - m, 7 - column, row)
-                                                            : stored(input, m, row, column);
-                    assert_int_equal(word >> 16 * e & 0xffff, expected);
-                }
-            }
+    emulated_run plain = run_of(loads_matrices), transposed = run_of(loads_transposed);
+    plain.input = transposed.input = input;
+    must_run(&plain);
+    must_run(&transposed);
+    for (int i = 0; i < LANES * 4 * 2; i++) {
+        const int lane = i / 8, m = i / 2 % 4, e = i % 2, row = lane / 4,
+                  column = 2 * (lane % 4) + e;
+        const int word = 4 * lane + m, shift = 16 * e;
+        assert_int_equal(bits_of(plain.output[word]) >> shift & 0xffff,
+                         stored(halves, m, row, column));
+        /* loads_transposed names the rows backwards: row i of matrix m is row 31 - (8 m + i) of all */
+        assert_int_equal(bits_of(transposed.output[word]) >> shift & 0xffff,
+                         stored(halves, 3 - m, 7 - column, row));
     }
 }
 
@@ -155,50 +152,61 @@ static void place_of_c(int lane, int i, int *row, int *column)
     *column = lane % 4 * 2 + (i & 1);
 }
 
-static void check_mma(const mma_shape *shape, int device)
-{
+typedef struct matrices {
     int a[16][16], b[16][8], c[16][8];
+} matrices;
+
+static matrices random_matrices(void)
+{
+    matrices x;
     uint32_t random = 7;
-    for (int i = 0; i < 16; i++)
-        for (int j = 0; j < 16; j++) a[i][j] = (int)(next_random(&random) % 15) - 7;
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
+        for (int j = 0; j < 16; j++) x.a[i][j] = (int)(next_random(&random) % 15) - 7;
         for (int j = 0; j < 8; j++) {
-            b[i][j] = (int)(next_random(&random) % 15) - 7;
-            c[i][j] = (int)(next_random(&random) % 2001) - 1000;
-        }
-    unsigned operands[OPERAND_WORDS];
-    const int per_word = 32 / shape->bits;
-    for (int lane = 0; lane < LANES; lane++) {
-        unsigned *const words = operands + 10 * lane;
-        int row, column;
-        memset(words, 0, 6 * sizeof *words);
-        for (int e = 0; e < per_word; e++) {
-            for (int w = 0; w < 4; w++) {
-                place_of_a(shape, lane, w, e, &row, &column);
-                words[w] |= small_integer(shape, a[row][column]) << 16 * e;
-            }
-            for (int w = 0; w < 2; w++) {
-                place_of_b(shape, lane, w, e, &row, &column);
-                words[4 + w] |= small_integer(shape, b[row][column]) << 16 * e;
-            }
-        }
-        for (int i = 0; i < 4; i++) {
-            place_of_c(lane, i, &row, &column);
-            words[6 + i] = bits_of((float)c[row][column]);
+            x.b[i][j] = (int)(next_random(&random) % 15) - 7;
+            x.c[i][j] = (int)(next_random(&random) % 2001) - 1000;
         }
     }
+    return x;
+}
+
+/* A lane's words, as kernels.c reads them: 4 of A, 2 of B, 4 of C. */
+static void put_operands(const mma_shape *shape, const matrices *x, int lane, unsigned words[10])
+{
+    int row, column;
+    memset(words, 0, 10 * sizeof *words);
+    for (int e = 0; e < 32 / shape->bits; e++) {
+        for (int w = 0; w < 4; w++) {
+            place_of_a(shape, lane, w, e, &row, &column);
+            words[w] |= small_integer(shape, x->a[row][column]) << 16 * e;
+        }
+        for (int w = 0; w < 2; w++) {
+            place_of_b(shape, lane, w, e, &row, &column);
+            words[4 + w] |= small_integer(shape, x->b[row][column]) << 16 * e;
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        place_of_c(lane, i, &row, &column);
+        words[6 + i] = bits_of((float)x->c[row][column]);
+    }
+}
+
+static void check_mma(const mma_shape *shape, int device)
+{
+    const matrices x = random_matrices();
+    unsigned operands[OPERAND_WORDS];
+    for (int lane = 0; lane < LANES; lane++) put_operands(shape, &x, lane, operands + 10 * lane);
     emulated_run r = run_of(shape->kernel);
     r.device = device;
     r.operands = operands;
     must_run(&r);
-    for (int lane = 0; lane < LANES; lane++)
-        for (int i = 0; i < 4; i++) {
-            int row, column;
-            place_of_c(lane, i, &row, &column);
-            int expected = c[row][column];
-            for (int k = 0; k < shape->k; k++) expected += a[row][k] * b[k][column];
-            assert_true(r.output[4 * lane + i] == (float)expected);
-        }
+    for (int i = 0; i < 4 * LANES; i++) {
+        int row, column;
+        place_of_c(i / 4, i % 4, &row, &column);
+        int expected = x.c[row][column];
+        for (int k = 0; k < shape->k; k++) expected += x.a[row][k] * x.b[k][column];
+        assert_true(r.output[i] == (float)expected);
+    }
 }
 
 static void matrices_multiply(void **state)

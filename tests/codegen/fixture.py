@@ -1,8 +1,10 @@
-"""The code generator for its tests: its modules on the path, and its command line as a process of its own."""
+"""The code generator for its tests: its modules on the path, its command line as a process of its own, copies of the tree."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "codegen"))
@@ -15,6 +17,15 @@ TARGETS["hip"] = TARGETS["emulated"] = TARGETS["cuda"]
 
 def generator(templates=ROOT / "templates", backends=ROOT / "backends"):
     return generate.Generator(templates, backends)
+
+
+def folder_with(test, *names):
+    """A folder that lasts as long as the test, with copies of these folders of the tree."""
+    folder = pathlib.Path(tempfile.mkdtemp())
+    test.addCleanup(shutil.rmtree, folder)
+    for name in names:
+        shutil.copytree(ROOT / name, folder / name)
+    return folder
 
 
 def run(*arguments, before="pass", **settings):

@@ -1,13 +1,10 @@
 """What goes wrong is one sentence that names the place: a bad spec, a bad table, a missing package, a glob without a match."""
 
-import pathlib
 import re
-import shutil
 import sys
-import tempfile
 import unittest
 
-from fixture import ROOT, generator, run  # first: it finds the modules below
+from fixture import ROOT, folder_with, generator, run  # first: it finds the modules below
 
 # isort: split
 import generate
@@ -105,10 +102,7 @@ class Spec(unittest.TestCase):
 
 class Files(unittest.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-        for name in ("templates", "backends"):
-            shutil.copytree(ROOT / name, self.folder / name)
+        self.folder = folder_with(self, "templates", "backends")
 
     def generator(self):
         return generator(self.folder / "templates", self.folder / "backends")

@@ -1,14 +1,12 @@
 """Touching a template rebuilds what it feeds and nothing else. usage: test_rebuilds.py CMAKE GENERATOR"""
 
 import os
-import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from fixture import folder_with
+
 CMAKE, GENERATOR = sys.argv.pop(1), sys.argv.pop(1)
 
 # A project with the kernels alone, few of them and compiled fast.
@@ -32,10 +30,7 @@ def keep(path, part):
 
 class Rebuilds(unittest.TestCase):
     def setUp(self):
-        self.root = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.root)
-        for folder in ("codegen", "templates", "backends", "include"):
-            shutil.copytree(ROOT / folder, self.root / folder)
+        self.root = folder_with(self, "codegen", "templates", "backends", "include")
         for name in ("cpu", "opencl"):
             keep(self.root / "backends" / name / "tuned.tsv", "_f32_d32_")
         (self.root / "CMakeLists.txt").write_text(PROJECT, "utf-8")

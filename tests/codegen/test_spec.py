@@ -1,14 +1,12 @@
 """What the spec says: names, expressions, rules, the rows that the runtime sees, tuned kernels."""
 
 import fnmatch
-import pathlib
 import random
 import re
 import shutil
-import tempfile
 import unittest
 
-from fixture import ROOT, TARGETS, generator, run  # first: it finds the modules below
+from fixture import ROOT, TARGETS, folder_with, generator, run  # first: it finds the modules below
 
 # isort: split
 import names
@@ -111,9 +109,7 @@ class Rows(unittest.TestCase):
     """What the runtime is told of a kernel may differ between the points of an engine."""
 
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
-        shutil.copytree(ROOT / "templates", self.folder / "templates")
+        self.folder = folder_with(self, "templates")
 
     def spec_with(self, *changes):
         path = self.folder / "templates" / "attention.toml"
@@ -195,8 +191,7 @@ class Tuned(unittest.TestCase):
         lines = [f"*\tforward\tf32\t64\t9\t{kernel}" for kernel in kernels]
         lines += [f"*\tforward\tf32\t64\t*\t{kernels[1]}"]
         text = "\n".join([specification.TUNED_HEADER, *lines, ""])
-        folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, folder)
+        folder = folder_with(self)
         (folder / "cuda").mkdir()
         (folder / "cuda" / "tuned.tsv").write_text(text, "utf-8")
         shutil.copy(ROOT / "backends" / "kernel_abi.h", folder)
@@ -228,11 +223,8 @@ class EngineFeatures(unittest.TestCase):
     """An engine that needs a device of some class or later."""
 
     def setUp(self):
-        folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, folder)
+        folder = folder_with(self, "templates", "backends")
         self.templates, self.backends = folder / "templates", folder / "backends"
-        for name in ("templates", "backends"):
-            shutil.copytree(ROOT / name, folder / name)
         spec = self.templates / "attention.toml"
         there = 'engine_features = { matrix = ["sm_80"] }'
         features = "engine_features = { simt = ['sm_86', 'sm_80'], matrix = ['sm_80'] }"

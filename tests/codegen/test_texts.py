@@ -2,14 +2,12 @@
 
 import fnmatch
 import hashlib
-import pathlib
 import re
 import shutil
-import tempfile
 import unittest
 
 import jinja2
-from fixture import ROOT, TARGETS, generator, run  # first: it finds the modules below
+from fixture import ROOT, TARGETS, folder_with, generator, run  # first: it finds the modules below
 
 # isort: split
 import render
@@ -74,8 +72,7 @@ class Texts(unittest.TestCase):
 
 class Rendering(unittest.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.folder = folder_with(self)
 
     def test_undefined_names_are_errors(self):
         templates = self.folder / "templates"

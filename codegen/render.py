@@ -49,7 +49,7 @@ class Renderer:
             self._bodies[key] = self.environment.get_template("body.j2").render(
                 dialect_files=point.variant.files,
                 kernel_abi=self.kernel_abi,
-                engine=point.engine,
+                engine_files=self.spec.engines[point.engine]["files"],
                 op=point.op,
                 unit=point.unit,
                 has_panels=self.spec.engine_value(point, "panel") != 0,

@@ -9,6 +9,7 @@ class SpecError(ValueError):
 _PROBLEM = ({"op": list, "dtype": list, "head_dim": list}, {})
 _ENGINE = (
     {
+        "files": list,
         "axes": dict,
         "threads": str,
         "panel": str,
@@ -16,7 +17,7 @@ _ENGINE = (
         "reproducible": str,
         "arithmetic": dict,
     },
-    {"doc": str, "unit": bool},
+    {"doc": str, "unit": bool, "constants": dict},
 )
 _AXIS = ({"letter": str, "values": list}, {})
 _EXPRESSION = (str, int)
@@ -46,15 +47,16 @@ _UNIT = (
         "doc": str,
         "targets": list,
         "dtypes": list,
-        **dict.fromkeys(("lanes", "rows", "columns", "depth", "accumulators"), int),
+        **dict.fromkeys(("lanes", "rows", "columns", "depth"), int),
         **dict.fromkeys(("row_words", "column_words", "slots"), int),
-        **dict.fromkeys(("slot", "row", "column"), str),
+        **dict.fromkeys(("slot", "row", "column", "p"), str),
         "row_masks": list,
         **dict.fromkeys(("query", "keys", "values"), dict),
     },
     {},
 )
-_OPERAND = ({"row": str, "chunk": str}, {"byte": str})
+_OPERAND = ({"row": str, "chunk": str}, {})
+_VALUES = ({"row": str, "chunk": str, "transposed": bool}, {"byte": str})
 _TOP = ({"problem": dict, "engine": dict, "target": dict}, {"rule": list, "matrix_unit": list})
 
 
@@ -125,12 +127,15 @@ def _check_unit(place, unit, data):
         _one_of(place, "target", target, data["target"])
     for dtype in unit["dtypes"]:
         _one_of(place, "dtype", dtype, data["problem"]["dtype"])
-    for operand in ("query", "keys", "values"):
+    for operand in ("query", "keys"):
         _shape(f"{place} {operand}", unit[operand], _OPERAND)
+    _shape(f"{place} values", unit["values"], _VALUES)
+    if unit["values"]["transposed"] == ("byte" in unit["values"]):
+        _fail(f"{place} values", "either transposed, or a byte")
     if [type(mask) for mask in unit["row_masks"]] != [int, int]:
         _fail(place, "row_masks are two integers, the first and the last")
-    if unit["rows"] * unit["columns"] != unit["lanes"] * unit["accumulators"]:
-        _fail(place, "the lanes' accumulators are not as many as the sums of a step")
+    if unit["rows"] * unit["columns"] % unit["lanes"] != 0:
+        _fail(place, "the lanes cannot share the sums of a step")
 
 
 def check(data):

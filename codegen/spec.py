@@ -122,6 +122,7 @@ class Point:
     axes: tuple  # pairs (name, value)
     features: tuple  # that a device must have
     unit: dict  # the row of the matrix unit that it is for, or None
+    constants: tuple  # of its engine: pairs (name, value)
     id: str
 
     @property
@@ -143,6 +144,7 @@ class Point:
             **dict(self.variant.constants),
             **{f"unit_{name}": n for name, n in (self.unit or {}).items() if isinstance(n, int)},
             **dict(self.axes),
+            **dict(self.constants),
         }
 
 
@@ -158,7 +160,10 @@ class Spec:
         self.engines = self.data["engine"]
         self.targets = self.data["target"]
         self.rules = self.data.get("rule", [])
-        self.units = self.data.get("matrix_unit", [])
+        self.units = [
+            dict(row, accumulators=row["rows"] * row["columns"] // row["lanes"])
+            for row in self.data.get("matrix_unit", [])
+        ]
 
     def target(self, name):
         """The table of a target."""
@@ -222,7 +227,7 @@ class Spec:
 
     def _point(self, target, variant, key, engine, values, kernel):
         op, dtype, head_dim = key
-        return Point(
+        point = Point(
             target=target,
             variant=variant,
             op=op,
@@ -232,8 +237,12 @@ class Spec:
             axes=tuple(values.items()),
             features=variant.features + self._engine_features(target, engine),
             unit=self.unit(target, dtype) if self.engines[engine].get("unit") else None,
+            constants=(),
             id=kernel,
         )
+        formulas = self.engines[engine].get("constants", {})
+        constants = ((name, evaluate(text, point.values)) for name, text in formulas.items())
+        return dataclasses.replace(point, constants=tuple(constants)) if formulas else point
 
     def unit(self, target, dtype):
         """The row of the matrix unit of a target that takes a dtype; None where there is none."""
@@ -328,15 +337,19 @@ class Spec:
 
     def constants(self, point):
         """The preprocessor constants of a kernel text, in the order in which they are printed."""
-        axes = {name.upper(): value for name, value in point.axes}
-        derived = ("threads", "panel", "fast_memory")
-        return [
-            ("KERNEL_NAME", point.symbol),
-            ("PACK_NAME", names.pack_name(point.symbol)),
-            ("STORAGE", point.dtype),
-            ("HEAD_DIM", point.head_dim),
-            *{**axes, **{name.upper(): self.engine_value(point, name) for name in derived}}.items(),
-        ]
+        derived = {name: self.engine_value(point, name) for name in ("threads", "fast_memory")}
+        panel = self.engine_value(point, "panel")
+        packs = {"pack_name": names.pack_name(point.symbol), "panel": panel} if panel else {}
+        named = {
+            "kernel_name": point.symbol,
+            "storage": point.dtype,
+            "head_dim": point.head_dim,
+            **dict(point.axes),
+            **derived,
+            **packs,
+            **dict(point.constants),
+        }
+        return [(name.upper(), value) for name, value in named.items()]
 
 
 def _first_fit(variants, arch, axes):

@@ -22,7 +22,16 @@ class Spec(unittest.TestCase):
             (r"^why = .*$", "why = 3", r"\[\[rule\]\] 1: 'why' is of type int where str belongs"),
             (r'^engine = "vector"$', 'engine = "vectr"', r"rule\]\] 1: engine 'vectr' is unknown"),
             (r'^engine = "vector"$', 'engin = "vector"', r"rule\]\] 1: unknown key 'engin'"),
-            (r"^lanes = 32$", "lanes = 64", r"unit\]\] 1: the lanes' accumulators are not as many"),
+            (
+                r"^lanes = 32$",
+                "lanes = 48",
+                r"unit\]\] 1: the lanes cannot share the sums of a step",
+            ),
+            (
+                r"transposed = true",
+                "transposed = false",
+                r"unit\]\] 1 values: either transposed, or",
+            ),
             (r"^row_masks = .*", "row_masks = [1]", r"unit\]\] 1: row_masks are two integers"),
             (
                 r"^targets = .*",

@@ -1,7 +1,6 @@
 /* forward_f16_d32_vector_q6r6k128n16w8 for c (x86-64-v3), rendered from templates/: change it there. */
 
 #define KERNEL_NAME forward_f16_d32_vector_q6r6k128n16w8
-#define PACK_NAME forward_f16_d32_vector_q6r6k128n16w8_pack
 #define STORAGE f16
 #define HEAD_DIM 32
 #define BLOCK_Q 6
@@ -11,6 +10,7 @@
 #define LANES 8
 #define THREADS 1
 #define FAST_MEMORY 0
+#define PACK_NAME forward_f16_d32_vector_q6r6k128n16w8_pack
 
 /* Dialect C (GCC or Clang): qualifiers, scalar words, entry. An instruction set's vector words follow. */
 #include <stdint.h>

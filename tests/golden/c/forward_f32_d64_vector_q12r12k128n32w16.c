@@ -1,7 +1,6 @@
 /* forward_f32_d64_vector_q12r12k128n32w16 for c (x86-64-v4), rendered from templates/: change it there. */
 
 #define KERNEL_NAME forward_f32_d64_vector_q12r12k128n32w16
-#define PACK_NAME forward_f32_d64_vector_q12r12k128n32w16_pack
 #define STORAGE f32
 #define HEAD_DIM 64
 #define BLOCK_Q 12
@@ -11,6 +10,7 @@
 #define LANES 16
 #define THREADS 1
 #define FAST_MEMORY 0
+#define PACK_NAME forward_f32_d64_vector_q12r12k128n32w16_pack
 
 /* Dialect C (GCC or Clang): qualifiers, scalar words, entry. An instruction set's vector words follow. */
 #include <stdint.h>

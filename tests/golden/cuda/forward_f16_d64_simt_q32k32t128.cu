@@ -1,13 +1,11 @@
 /* forward_f16_d64_simt_q32k32t128 for cuda (cuda), rendered from templates/: change it there. */
 
 #define KERNEL_NAME forward_f16_d64_simt_q32k32t128
-#define PACK_NAME forward_f16_d64_simt_q32k32t128_pack
 #define STORAGE f16
 #define HEAD_DIM 64
 #define BLOCK_Q 32
 #define BLOCK_K 32
 #define THREADS 128
-#define PANEL 0
 #define FAST_MEMORY 22016
 
 /* Dialect CUDA C++ (nvcc and NVRTC; no header): qualifiers, scalar words, work-items, entry. Compile with -fmad=false: every fused operation is
@@ -65,13 +63,6 @@ INLINE void words_load(unsigned *x, const void *p)
     x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
 }
 INLINE void words_store(void *p, const unsigned *x) { *(uint4 *)p = make_uint4(x[0], x[1], x[2], x[3]); }
-
-/* x[i] becomes the max, or the canonical sum (halves first), of the x[i] of the 16 lanes of this side of the warp, for i < ROWS: four exchanges. */
-#define LANES_REDUCE(x, REDUCE)                                                                                               \
-    UNROLL for (int i = 0; i < ROWS; i++)                                                                                     \
-        UNROLL for (int mask = 16; mask > 1; mask /= 2) (x)[i] = REDUCE((x)[i], __shfl_xor_sync(0xffffffffu, (x)[i], mask))
-#define LANES_MAX(x, scratch) LANES_REDUCE(x, fmaxf)
-#define LANES_SUM(x, scratch) LANES_REDUCE(x, __fadd_rn)
 
 /* ---- matrix units: warps of 32 ---- */
 
@@ -172,6 +163,16 @@ INLINE void local_words_store(void *p, const unsigned *x) { *(uint4 *)p = make_u
         const tensors t = {q, k, v, o, lse, workspace, fast};                                                                 \
         function(&args, &t, args.first_group + (int64)blockIdx.x);                                                            \
     }
+
+/* What `simt` asks of lanes that exchange registers (the dialect before this spells lane_xor): x[i] becomes the max, or the canonical sum (halves
+ * first), of the x[i] of the 16 lanes of this side of 32 work-items, for i < ROWS, in four exchanges. */
+INLINE float sum_of_2(float a, float b) { return a + b; }
+
+#define LANES_REDUCE(x, REDUCE)                                                                                               \
+    UNROLL for (int i = 0; i < ROWS; i++)                                                                                     \
+        UNROLL for (int mask = 16; mask > 1; mask /= 2) (x)[i] = REDUCE((x)[i], lane_xor((x)[i], mask))
+#define LANES_MAX(x, scratch) LANES_REDUCE(x, max_f32)
+#define LANES_SUM(x, scratch) LANES_REDUCE(x, sum_of_2)
 
 /* What the host hands to a generated kernel: one plain struct, compiled by the host and by every dialect, so only fixed-size
  * members at their natural alignment, no pointers, no padding. The dialect's compiler has no standard headers: a dialect defines
@@ -413,6 +414,33 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
     return keys < 0 ? 0 : keys < BLOCK_K ? keys : BLOCK_K;
 }
 
+/* Tensors are read and written in chunks of 16 bytes where they are aligned to them. */
+
+#define CHUNK ((int)(16 / sizeof(storage))) /* elements */
+#define CHUNKS (HEAD_DIM / CHUNK)           /* of a row */
+
+INLINE int in_chunks(GLOBAL const storage *p, int64 stride)
+{
+    return (ADDRESS(p) | stride * (int64)sizeof(storage)) % 16 == 0;
+}
+
+INLINE void chunk_unpack(float *x, const unsigned *words)
+{
+    UNROLL for (int i = 0; i < 4; i++)
+        if (CHUNK == 4) {
+            x[i] = bits_to_f32(words[i]);
+        } else {
+            x[2 * i] = widen((storage)(words[i] & 0xffffu));
+            x[2 * i + 1] = widen((storage)(words[i] >> 16));
+        }
+}
+
+INLINE void chunk_pack(unsigned *words, const float *x)
+{
+    UNROLL for (int i = 0; i < 4; i++)
+        words[i] = CHUNK == 4 ? f32_to_bits(x[i]) : (unsigned)narrow(x[2 * i]) | (unsigned)narrow(x[2 * i + 1]) << 16;
+}
+
 /* Engine `simt`: a group of THREADS work-items shares a block of queries. 32 neighbours work on 2 · ROWS of its rows: work-item n of them on the
  * rows of side n mod 2, where it is lane n / 2. Lane c owns the tile's keys j with j mod 16 = c (scores, and its partial sum of l) and DIMS
  * dimensions of the output. Q, K or V, and P lie in local memory as floats (fast_tiles).
@@ -435,10 +463,6 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
 /* A lane's dimensions come in runs of SPAN; the one at place i is DIM(i). */
 #define SPAN (HEAD_DIM % 64 == 0 ? 4 : 2)
 #define DIM(i) (((i) / SPAN * 16 + LANE) * SPAN + (i) % SPAN)
-
-/* Tensors are read and written in chunks of 16 bytes where they are aligned to them. */
-#define CHUNK ((int)(16 / sizeof(storage)))
-#define CHUNKS ((unsigned)(HEAD_DIM / CHUNK)) /* of a row */
 
 typedef struct fast_tiles {
     float q[BLOCK_Q][TILE_WIDTH];
@@ -475,40 +499,18 @@ INLINE LOCAL float *fast_scores(const tensors *t) { return ((LOCAL fast_tiles *)
 INLINE int chunk_row(unsigned i) { return (int)(CHUNK == 8 ? i / (2 * CHUNKS) * 2 + i / 4 % 2 : i / CHUNKS); }
 INLINE int chunk_dim(unsigned i) { return (int)(CHUNK == 8 ? i % 4 + i / 8 % (CHUNKS / 4) * 4 : i % CHUNKS) * CHUNK; }
 
-INLINE int in_chunks(GLOBAL const storage *p, int64 stride, int dims)
-{
-    return (ADDRESS(p) | stride * (int64)sizeof(storage)) % 16 == 0 && dims % CHUNK == 0;
-}
-
-INLINE void chunk_load(float *x, GLOBAL const storage *from)
-{
-    unsigned words[4];
-    words_load(words, from);
-    UNROLL for (int i = 0; i < 4; i++)
-        if (CHUNK == 4) {
-            x[i] = bits_to_f32(words[i]);
-        } else {
-            x[2 * i] = widen((storage)(words[i] & 0xffffu));
-            x[2 * i + 1] = widen((storage)(words[i] >> 16));
-        }
-}
-
-INLINE void chunk_store(GLOBAL storage *to, const float *x)
-{
-    unsigned words[4];
-    UNROLL for (int i = 0; i < 4; i++)
-        words[i] = CHUNK == 4 ? f32_to_bits(x[i]) : (unsigned)narrow(x[2 * i]) | (unsigned)narrow(x[2 * i + 1]) << 16;
-    words_store(to, words);
-}
-
 /* Copies `rows` rows of `dims` elements, `stride` apart, into a tile of `height` rows; what lies beyond is 0. */
 INLINE void tile_load(LOCAL float *tile, int height, GLOBAL const storage *from, int64 stride, int rows, int dims)
 {
-    if (in_chunks(from, stride, dims)) {
+    if (in_chunks(from, stride) && dims % CHUNK == 0) {
         UNROLL_BY(4) for (unsigned i = (unsigned)THREAD; i < (unsigned)height * CHUNKS; i += THREADS) {
             const int r = chunk_row(i), d = chunk_dim(i);
             float x[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-            if (r < rows && d < dims) chunk_load(x, from + r * stride + d);
+            if (r < rows && d < dims) {
+                unsigned words[4];
+                words_load(words, from + r * stride + d);
+                chunk_unpack(x, words);
+            }
             UNROLL for (int c = 0; c < CHUNK; c += 4) quad_store(tile + r * TILE_WIDTH + d + c, x + c);
         }
     } else {
@@ -522,12 +524,16 @@ INLINE void tile_load(LOCAL float *tile, int height, GLOBAL const storage *from,
 /* The reverse, without what lies beyond. */
 INLINE void tile_store(GLOBAL storage *to, int64 stride, int rows, int dims, LOCAL const float *tile)
 {
-    if (in_chunks(to, stride, dims)) {
+    if (in_chunks(to, stride) && dims % CHUNK == 0) {
         for (unsigned i = (unsigned)THREAD; i < BLOCK_Q * CHUNKS; i += THREADS) {
             const int r = chunk_row(i), d = chunk_dim(i);
             float x[8];
             UNROLL for (int c = 0; c < CHUNK; c += 4) quad_load(x + c, tile + r * TILE_WIDTH + d + c);
-            if (r < rows && d < dims) chunk_store(to + r * stride + d, x);
+            if (r < rows && d < dims) {
+                unsigned words[4];
+                chunk_pack(words, x);
+                words_store(to + r * stride + d, words);
+            }
         }
     } else {
         for (int i = THREAD; i < rows * HEAD_DIM; i += THREADS) {

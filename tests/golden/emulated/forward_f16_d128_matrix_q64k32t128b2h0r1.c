@@ -1,7 +1,6 @@
 /* forward_f16_d128_matrix_q64k32t128b2h0r1 for emulated (nvidia), rendered from templates/: change it there. */
 
 #define KERNEL_NAME emulated_nvidia_forward_f16_d128_matrix_q64k32t128b2h0r1
-#define PACK_NAME emulated_nvidia_forward_f16_d128_matrix_q64k32t128b2h0r1_pack
 #define STORAGE f16
 #define HEAD_DIM 128
 #define BLOCK_Q 64
@@ -10,8 +9,11 @@
 #define BUFFERS 2
 #define HOLD 0
 #define REPRODUCIBLE 1
-#define PANEL 0
 #define FAST_MEMORY 32800
+#define ROW_TILES 1
+#define WIDE 8
+#define P_SCALE 15
+#define GRID_BITS 13
 
 /* Dialect of the emulated GPU: C (GCC or Clang) on instructions that backends/emulated answers. Words that touch shared memory are macros, so that
  * what is said of them names the line where they are used. Compile with -fsanitize=thread, which announces every other access. */
@@ -73,14 +75,6 @@ typedef half_wide half_wide_register __attribute__((aligned(4)));
 #define words_load(x, p) quad_load(x, p)
 #define words_store(p, x) quad_store(p, x)
 
-/* x[i] becomes the max, or the canonical sum (halves first), of the x[i] of the 16 lanes of this side of the warp, for i < ROWS. */
-INLINE float plus_f32(float a, float b) { return a + b; }
-#define LANES_REDUCE(x, REDUCE)                                                                                               \
-    UNROLL for (int i = 0; i < ROWS; i++)                                                                                     \
-        UNROLL for (int mask = 16; mask > 1; mask /= 2) (x)[i] = REDUCE((x)[i], emulated_shuffle_xor((x)[i], mask, __LINE__))
-#define LANES_MAX(x, scratch) LANES_REDUCE(x, max_f32)
-#define LANES_SUM(x, scratch) LANES_REDUCE(x, plus_f32)
-
 /* ---- lanes of a warp, and its matrix unit ---- */
 
 #define UNIT_LANE (emulated_thread() % 32)
@@ -135,6 +129,16 @@ typedef unsigned fast_at;
             .q = q, .k = k, .v = v, .o = o, .lse = lse, .workspace = workspace, .fast = emulated_shared()};                   \
         function(&own, &t, group);                                                                                            \
     }
+
+/* What `simt` asks of lanes that exchange registers (the dialect before this spells lane_xor): x[i] becomes the max, or the canonical sum (halves
+ * first), of the x[i] of the 16 lanes of this side of 32 work-items, for i < ROWS, in four exchanges. */
+INLINE float sum_of_2(float a, float b) { return a + b; }
+
+#define LANES_REDUCE(x, REDUCE)                                                                                               \
+    UNROLL for (int i = 0; i < ROWS; i++)                                                                                     \
+        UNROLL for (int mask = 16; mask > 1; mask /= 2) (x)[i] = REDUCE((x)[i], lane_xor((x)[i], mask))
+#define LANES_MAX(x, scratch) LANES_REDUCE(x, max_f32)
+#define LANES_SUM(x, scratch) LANES_REDUCE(x, sum_of_2)
 
 /* What the host hands to a generated kernel: one plain struct, compiled by the host and by every dialect, so only fixed-size
  * members at their natural alignment, no pointers, no padding. The dialect's compiler has no standard headers: a dialect defines
@@ -203,6 +207,8 @@ typedef struct attune_forward_args {
 #define UNIT_SLOT(r) ((r) / 2)
 #define UNIT_ROW(slot) (UNIT_LANE / 4 + 8 * (slot))
 #define UNIT_COLUMN(r) (UNIT_LANE % 4 * 2 + (r) % 2)
+/* word i of a lane's operand of the second product comes from its sum UNIT_P(i), or that and the next */
+#define UNIT_P(i) (2 * (i))
 #define UNIT_FIRST_MASK 1
 #define UNIT_LAST_MASK 2
 /* row and 16-byte chunk of it that a lane names to load a step's operand */
@@ -212,6 +218,7 @@ typedef struct attune_forward_args {
 #define UNIT_KEYS_CHUNK (UNIT_LANE / 8 % 2)
 #define UNIT_VALUES_ROW (UNIT_LANE % 16)
 #define UNIT_VALUES_CHUNK (UNIT_LANE / 16)
+#define UNIT_VALUES_TRANSPOSED 1
 #define UNIT_VALUES_BYTE (0)
 
 /* Canonical arithmetic: the one sequence of IEEE fp32 operations that every dialect performs, so that every device gives the same
@@ -401,58 +408,46 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
     return keys < 0 ? 0 : keys < BLOCK_K ? keys : BLOCK_K;
 }
 
-/* Engine `matrix`: products on a matrix unit, of which the spec says what one step multiplies and which lane holds what. Units (the UNIT_LANES
- * work-items that act together) are stacked along queries: each owns UNIT_TILES · UNIT_ROWS whole rows, so no row statistic leaves its lanes.
- *
- * Q, K and V lie in local memory as they are stored, rows of 16-byte chunks, chunk c of row r at the place c ^ SWIZZLE(r): eight neighbouring rows
- * of one column of chunks are on different banks. Tiles of K and V fly to a ring of BUFFERS places: K of a tile, its V, K of the next, and so
- * on; while one is worked on, the next BUFFERS - 1 are on their way. P stays in registers: what a lane holds of the first product's sums is
- * what it must give to the second.
- *
- * Scores stay as the unit sums them; the scale is folded into the exponential. REPRODUCIBLE: a row's bits depend on its inputs and on the unit
- * alone, not on tiles, stages, the rows beside it or how queries are cut (docs/matrix-engine.md):
- *   - the running max is an integer, so every rescale is exact;
- *   - a score is rounded to a grid before the max is subtracted, so 2^(score - max) scales exactly with the max;
- *   - P is scaled by a fixed power of two, keys come in increasing order in the unit's own steps;
- *   - O is divided by the sum of the P that entered it, which the unit forms against a column of ones; LSE comes from the sum of the P before
- *     they were rounded. */
+/* Tensors are read and written in chunks of 16 bytes where they are aligned to them. */
 
-#define UNITS (THREADS / UNIT_LANES)
-#define UNIT_TILES (BLOCK_Q / UNITS / UNIT_ROWS) /* row tiles of a unit */
-#define FIRST_ROW (THREAD / UNIT_LANES * (UNIT_TILES * UNIT_ROWS))
-#define ROW(i, slot) (FIRST_ROW + (i) * UNIT_ROWS + UNIT_ROW(slot)) /* of the block, for row slot `slot` of row tile i */
-#define SCORE_TILES (BLOCK_K / UNIT_COLUMNS)
-#define OUTPUT_TILES (HEAD_DIM / UNIT_COLUMNS)
-#define STEP_SUMS (UNIT_DEPTH / UNIT_COLUMNS * UNIT_ACCUMULATORS) /* sums of S that make one operand of P */
-#define LOAD_TILES (4 / UNIT_COLUMN_WORDS)                        /* column tiles of one operand_load */
+#define CHUNK ((int)(16 / sizeof(storage))) /* elements */
+#define CHUNKS (HEAD_DIM / CHUNK)           /* of a row */
+
+INLINE int in_chunks(GLOBAL const storage *p, int64 stride)
+{
+    return (ADDRESS(p) | stride * (int64)sizeof(storage)) % 16 == 0;
+}
+
+INLINE void chunk_unpack(float *x, const unsigned *words)
+{
+    UNROLL for (int i = 0; i < 4; i++)
+        if (CHUNK == 4) {
+            x[i] = bits_to_f32(words[i]);
+        } else {
+            x[2 * i] = widen((storage)(words[i] & 0xffffu));
+            x[2 * i + 1] = widen((storage)(words[i] >> 16));
+        }
+}
+
+INLINE void chunk_pack(unsigned *words, const float *x)
+{
+    UNROLL for (int i = 0; i < 4; i++)
+        words[i] = CHUNK == 4 ? f32_to_bits(x[i]) : (unsigned)narrow(x[2 * i]) | (unsigned)narrow(x[2 * i + 1]) << 16;
+}
+
+/* Tiles of engine `matrix` in local memory. Q, K and V lie there as they are stored, rows of 16-byte chunks, chunk c of row r at the place
+ * c ^ SWIZZLE(r): eight neighbouring rows of one column of chunks are on different banks. Tiles of K and V fly to a ring of BUFFERS places: K of
+ * a tile, its V, K of the next, and so on; while one is worked on, the next BUFFERS - 1 are on their way. */
 
 #define ELEMENT ((int)sizeof(storage))
-#define CHUNK (16 / ELEMENT)      /* elements */
-#define CHUNKS (HEAD_DIM / CHUNK) /* of a row */
 #define ROW_BYTES (HEAD_DIM * ELEMENT)
 #define TILE_BYTES (BLOCK_K * ROW_BYTES)
-#define STEP_BYTES (UNIT_DEPTH * ELEMENT) /* of a row, in one step of the first product */
-/* Chunks that are permuted among themselves; 128 bytes of rows begin every eight (four) of them. */
-#define WIDE (CHUNKS % 8 == 0 ? 8 : 4)
+/* WIDE chunks are permuted among themselves; 128 bytes of rows begin every eight (four) of them. */
 #define SWIZZLE(r) (WIDE == 8 ? (r) % 8 : (r) / 2 % 4)
 
-/* By storage type: P is scaled by 2^P_SCALE, scores are rounded to multiples of 2^-GRID_BITS below 2^(22 - GRID_BITS). */
-#if REPRODUCIBLE
-#define P_SCALE_f16 15 /* normal over 29 octaves */
-#else
-#define P_SCALE_f16 7
-#endif
-#define P_SCALE_bf16 0
-#define P_SCALE_f32 0
-#define GRID_BITS_f16 13
-#define GRID_BITS_bf16 12
-#define GRID_BITS_f32 13
-#define P_SCALE CONCAT(P_SCALE_, STORAGE)
-#define GRID_BITS CONCAT(GRID_BITS_, STORAGE)
-#define GRID (1.5f * (1 << (23 - GRID_BITS)))
-#define ON_GRID (0.5f * (1 << (23 - GRID_BITS)))
-/* The usual form rescales only when the max has risen by more octaves than these, which P_SCALE leaves room for. */
-#define STALE 8.0f
+#define UNITS (THREADS / UNIT_LANES)
+/* of the unit's rows in the block */
+#define FIRST_ROW (THREAD / UNIT_LANES * (ROW_TILES * UNIT_ROWS))
 
 typedef struct fast_tiles {
     unsigned char q[BLOCK_Q * ROW_BYTES]; /* at the end O */
@@ -461,57 +456,27 @@ typedef struct fast_tiles {
 } fast_tiles;
 typedef char fast_memory_is_what_the_spec_says[sizeof(fast_tiles) == FAST_MEMORY ? 1 : -1];
 
-typedef struct query_tile {
-    fast_at rows; /* where this lane loads from */
-    int swizzle;
-#if HOLD
-    unsigned held[HEAD_DIM / UNIT_DEPTH][UNIT_TILES][UNIT_ROW_WORDS];
-#endif
-} query_tile;
-
-typedef struct score_tile {
-    float at[UNIT_TILES][SCORE_TILES * UNIT_ACCUMULATORS];
-    unsigned p[UNIT_TILES][BLOCK_K / UNIT_DEPTH][UNIT_ROW_WORDS]; /* then, as operands */
-} score_tile;
-
-typedef struct output_tile {
-    float at[UNIT_TILES][OUTPUT_TILES][UNIT_ACCUMULATORS];
-#if REPRODUCIBLE
-    float l[UNIT_TILES][UNIT_ACCUMULATORS]; /* the product with ones */
-#endif
-} output_tile;
-
-typedef struct row_state {
-    float m[UNIT_TILES][UNIT_SLOTS]; /* in log2 units; the same on all lanes of a row */
-    float rescale[UNIT_TILES][UNIT_SLOTS];
-    float l[UNIT_TILES][UNIT_SLOTS]; /* this lane's sum of p; after rows_finish the row's */
-} row_state;
-
 /* ---- between tensors and tiles ---- */
 
 INLINE LOCAL fast_tiles *fast_of(const tensors *t) { return (LOCAL fast_tiles *)t->fast; }
 /* Place `step` of the ring: step 2n is K of tile n, 2n + 1 its V. */
 INLINE LOCAL unsigned char *ring_at(const tensors *t, int step) { return fast_of(t)->ring[step % BUFFERS]; }
 
-INLINE int in_chunks(GLOBAL const storage *p, int64 stride)
-{
-    return (ADDRESS(p) | stride * (int64)sizeof(storage)) % 16 == 0;
-}
-
-/* Element e of a chunk. */
-INLINE storage element(const unsigned *words, int e)
-{
-    return narrow(ELEMENT == 4 ? bits_to_f32(words[e]) : widen((storage)(words[e / 2] >> e % 2 * 16)));
-}
-
+/* The first `count` elements of a chunk, one by one; the others 0. */
 INLINE void chunk_gather(unsigned *words, GLOBAL const storage *from, int count)
 {
-    UNROLL for (int i = 0; i < 4; i++) words[i] = 0u;
+    float x[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     UNROLL for (int e = 0; e < CHUNK; e++)
-        if (e < count) {
-            const float x = widen(from[e]);
-            words[e * ELEMENT / 4] |= ELEMENT == 4 ? f32_to_bits(x) : (unsigned)narrow(x) << e % 2 * 16;
-        }
+        if (e < count) x[e] = widen(from[e]);
+    chunk_pack(words, x);
+}
+
+INLINE void chunk_scatter(GLOBAL storage *to, const unsigned *words, int count)
+{
+    float x[8];
+    chunk_unpack(x, words);
+    UNROLL for (int e = 0; e < CHUNK; e++)
+        if (e < count) to[e] = narrow(x[e]);
 }
 
 /* Starts to copy `rows` rows of `dims` elements, `stride` apart, into a tile of `height` rows; what lies beyond becomes 0. */
@@ -562,14 +527,130 @@ INLINE void ring_advance(const attune_forward_args *args, const tensors *t, cons
     ring_fill(args, t, at, step + BUFFERS - 1);
 }
 
+/* The unit's rows of a tile in the place of Q, which it has just written, without what lies beyond. */
+INLINE void rows_copy_out(GLOBAL storage *to, int64 stride, int rows, int dims, LOCAL const unsigned char *tile)
+{
+    const int aligned = in_chunks(to, stride) && dims % CHUNK == 0;
+    for (int i = UNIT_LANE; i < ROW_TILES * UNIT_ROWS * CHUNKS; i += UNIT_LANES) {
+        const int row = FIRST_ROW + i / CHUNKS, c = i % CHUNKS;
+        GLOBAL storage *const chunk = to + row * stride + c * CHUNK;
+        unsigned words[4];
+        local_words_load(words, tile + row * ROW_BYTES + (c ^ SWIZZLE(row)) * 16);
+        if (row >= rows || c * CHUNK >= dims) continue;
+        if (aligned)
+            words_store(chunk, words);
+        else
+            chunk_scatter(chunk, words, dims - c * CHUNK);
+    }
+}
+
+/* ---- values that are infinite or NaN ---- */
+
+#define NOT_FINITE_f16(w) ((((w) & 0x7c007c00u) + 0x04000400u) & 0x80008000u)
+#define NOT_FINITE_bf16(w) ((((w) & 0x7f807f80u) + 0x00800080u) & 0x80008000u)
+#define NOT_FINITE_f32(w) ((((w) & 0x7f800000u) + 0x00800000u) & 0x80000000u)
+#define NOT_FINITE CONCAT(NOT_FINITE_, STORAGE)
+
+/* Whether a tile of V holds any, for all of the group to ask after the next barrier. */
+INLINE void odd_values_find(const tensors *t, LOCAL const unsigned char *values)
+{
+    float odd = 0.0f;
+    UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
+        unsigned words[4];
+        local_words_load(words, values + byte);
+        if ((NOT_FINITE(words[0]) | NOT_FINITE(words[1]) | NOT_FINITE(words[2]) | NOT_FINITE(words[3])) != 0u) odd = 1.0f;
+    }
+    UNROLL for (int mask = 1; mask < UNIT_LANES; mask *= 2) odd = max_f32(odd, lane_xor(odd, mask));
+    if (odd != 0.0f && UNIT_LANE == 0) fast_of(t)->odd_values[THREAD / UNIT_LANES] = 1u;
+}
+
+INLINE int odd_values_found(const tensors *t)
+{
+    unsigned any = 0u;
+    UNROLL for (int i = 0; i < UNITS; i++) any |= fast_of(t)->odd_values[i];
+    return any != 0u;
+}
+
+/* The halves of a word of V (or the word) that are finite. */
+INLINE unsigned finite_part(unsigned w)
+{
+    const unsigned odd = NOT_FINITE(w);
+    return ELEMENT == 4 ? (odd != 0u ? 0u : w) : w & ~((odd >> 15) * 0xffffu);
+}
+
+/* Makes them 0. */
+INLINE void odd_values_clear(LOCAL unsigned char *values)
+{
+    UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
+        unsigned words[4];
+        local_words_load(words, values + byte);
+        UNROLL for (int i = 0; i < 4; i++) words[i] = finite_part(words[i]);
+        local_words_store(values + byte, words);
+    }
+}
+
+/* Engine `matrix`: products on a matrix unit, of which the spec says what one step multiplies and which lane holds what. Units (the UNIT_LANES
+ * work-items that act together) are stacked along queries: each owns ROW_TILES · UNIT_ROWS whole rows, so no row statistic leaves its lanes. Tiles
+ * come by way of local memory (matrix_tiles.j2). P stays in registers: what a lane holds of the first product's sums is what it must give to the
+ * second.
+ *
+ * Scores stay as the unit sums them; the scale is folded into the exponential. REPRODUCIBLE: a row's bits depend on its inputs and on the unit
+ * alone, not on tiles, stages, the rows beside it or how queries are cut (docs/matrix-engine.md):
+ *   - the running max is an integer, so every rescale is exact;
+ *   - a score is rounded to a grid before the max is subtracted, so 2^(score - max) scales exactly with the max;
+ *   - P is scaled by a fixed power of two, keys come in increasing order in the unit's own steps;
+ *   - O is divided by the sum of the P that entered it, which the unit forms against a column of ones; LSE comes from the sum of the P before
+ *     they were rounded. */
+
+#define ROW(i, slot) (FIRST_ROW + (i) * UNIT_ROWS + UNIT_ROW(slot)) /* of the block, for row slot `slot` of row tile i */
+#define SCORE_TILES (BLOCK_K / UNIT_COLUMNS)
+#define OUTPUT_TILES (HEAD_DIM / UNIT_COLUMNS)
+#define STEP_SUMS (UNIT_DEPTH / UNIT_COLUMNS * UNIT_ACCUMULATORS) /* sums of S that make one operand of P */
+#define LOAD_TILES (4 / UNIT_COLUMN_WORDS)                        /* column tiles of one operand_load */
+#define STEP_BYTES (UNIT_DEPTH * ELEMENT)                         /* of a row, in one step of the first product */
+
+/* P is scaled by 2^P_SCALE; scores are rounded to multiples of 2^-GRID_BITS as long as they are below ON_GRID. */
+#define GRID (1.5f * (1 << (23 - GRID_BITS)))
+#define ON_GRID (0.5f * (1 << (23 - GRID_BITS)))
+/* The usual form rescales only when the max has risen by more octaves than these, which P_SCALE leaves room for. */
+#define STALE 8.0f
+
+typedef struct query_tile {
+    fast_at rows; /* where this lane loads from */
+#if HOLD
+    unsigned held[HEAD_DIM / UNIT_DEPTH][ROW_TILES][UNIT_ROW_WORDS];
+#endif
+} query_tile;
+
+typedef struct score_tile {
+    float at[ROW_TILES][SCORE_TILES * UNIT_ACCUMULATORS];
+    unsigned p[ROW_TILES][BLOCK_K / UNIT_DEPTH][UNIT_ROW_WORDS]; /* then, as operands */
+} score_tile;
+
+typedef struct output_tile {
+    float at[ROW_TILES][OUTPUT_TILES][UNIT_ACCUMULATORS];
+#if REPRODUCIBLE
+    float l[ROW_TILES][UNIT_ACCUMULATORS]; /* the product with ones */
+#endif
+} output_tile;
+
+typedef struct row_state {
+    float m[ROW_TILES][UNIT_SLOTS]; /* in log2 units; the same on all lanes of a row */
+    float rescale[ROW_TILES][UNIT_SLOTS];
+    float l[ROW_TILES][UNIT_SLOTS]; /* this lane's sum of p; after rows_finish the row's */
+} row_state;
+
 /* ---- operands ---- */
 
-/* A 32-bit unit reads its own type. */
+/* A unit of 32-bit words reads its own type. */
 INLINE void operand_round(unsigned *x)
 {
     if (ELEMENT == 4)
         UNROLL for (int i = 0; i < 4; i++) x[i] = word_round(x[i]);
 }
+
+/* A word of an operand: two elements of 16 bits, or the first. */
+INLINE unsigned operand_word(float a, float b) { return ELEMENT == 2 ? pair_pack(a, b) : word_round(f32_to_bits(a)); }
 
 /* A lane reads each operand from one row modulo 8 and one chunk modulo WIDE of a step: its swizzle, to which a step adds a constant. */
 INLINE int lane_swizzle(int row, int chunk) { return (chunk ^ SWIZZLE(row)) * 16; }
@@ -584,9 +665,9 @@ INLINE void query_operand(unsigned *x, const query_tile *q, int swizzle, int i, 
 /* LOAD_TILES column tiles of V, from key `key` and dimension `dim` of the tile. */
 INLINE void value_operand(unsigned *x, LOCAL unsigned char *values, int swizzle, int key, int dim)
 {
-    if (ELEMENT == 2) {
+    if (UNIT_VALUES_TRANSPOSED) {
         operand_load_transposed(x, FAST_AT(values + UNIT_VALUES_ROW * ROW_BYTES) + (key * ROW_BYTES + swizzled(dim * ELEMENT, swizzle)));
-    } else { /* word by word: the unit's columns 2n and 2n + 1 of P are its k = n and k = n + UNIT_DEPTH / 2 */
+    } else { /* word by word, of each column tile the lane's key and the one after */
         UNROLL for (int i = 0; i < 4; i++) {
             const int byte = swizzled((dim + i / 2 * UNIT_COLUMNS) * ELEMENT, swizzle ^ i % 2 * 16) + UNIT_VALUES_BYTE;
             x[i] = *(LOCAL unsigned *)(values + (UNIT_VALUES_ROW + i % 2 + key) * ROW_BYTES + byte);
@@ -598,33 +679,30 @@ INLINE void value_operand(unsigned *x, LOCAL unsigned char *values, int swizzle,
 /* STEP_SUMS probabilities as an operand. */
 INLINE void probability_operand(unsigned *x, const float *p)
 {
-    UNROLL for (int i = 0; i < 4; i++)
-        x[i] = ELEMENT == 2 ? pair_pack(p[2 * i], p[2 * i + 1]) : word_round(f32_to_bits(p[i % 2 * 2 + i / 2]));
+    UNROLL for (int i = 0; i < UNIT_ROW_WORDS; i++) x[i] = operand_word(p[UNIT_P(i)], p[(UNIT_P(i) + 1) % STEP_SUMS]);
 }
 
 /* ---- primitives ---- */
 
 INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
 {
-    const int row = UNIT_QUERY_ROW;
     if (THREAD < 8) fast_of(t)->odd_values[THREAD] = 0u;
     tile_copy(fast_of(t)->q, BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq, at->rows, args->head_dim);
     copy_commit();
     UNROLL for (int step = 0; step < BUFFERS - 1; step++) ring_fill(args, t, at, step);
 
-    q->rows = FAST_AT(fast_of(t)->q + (FIRST_ROW + row) * ROW_BYTES);
-    q->swizzle = lane_swizzle(row, UNIT_QUERY_CHUNK);
+    q->rows = FAST_AT(fast_of(t)->q + (FIRST_ROW + UNIT_QUERY_ROW) * ROW_BYTES);
 #if HOLD
     COPY_WAIT(BUFFERS - 1);
     BARRIER();
     UNROLL for (int step = 0; step < HEAD_DIM / UNIT_DEPTH; step++)
-        UNROLL for (int i = 0; i < UNIT_TILES; i++) query_operand(q->held[step][i], q, q->swizzle, i, step);
+        UNROLL for (int i = 0; i < ROW_TILES; i++) query_operand(q->held[step][i], q, lane_swizzle(UNIT_QUERY_ROW, UNIT_QUERY_CHUNK), i, step);
 #endif
 }
 
 INLINE void rows_clear(row_state *rows)
 {
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
             rows->m[i][slot] = -F32_INFINITY;
             rows->l[i][slot] = 0.0f;
@@ -633,7 +711,7 @@ INLINE void rows_clear(row_state *rows)
 
 INLINE void output_clear(output_tile *o)
 {
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++) {
             UNROLL for (int n = 0; n < OUTPUT_TILES; n++) o->at[i][n][r] = 0.0f;
 #if REPRODUCIBLE
@@ -656,14 +734,14 @@ INLINE float score_unit(const attune_forward_args *args)
 INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_forward_args *args, const tensors *t, const block *at,
                             int key)
 {
-    const int row = UNIT_KEYS_ROW;
-    const fast_at keys = FAST_AT(ring_at(t, key / BLOCK_K * 2) + row * ROW_BYTES);
-    const int swizzle = unhoisted(lane_swizzle(row, UNIT_KEYS_CHUNK)), query_swizzle = unhoisted(q->swizzle);
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    const fast_at keys = FAST_AT(ring_at(t, key / BLOCK_K * 2) + UNIT_KEYS_ROW * ROW_BYTES);
+    const int swizzle = unhoisted(lane_swizzle(UNIT_KEYS_ROW, UNIT_KEYS_CHUNK));
+    const int query_swizzle = unhoisted(lane_swizzle(UNIT_QUERY_ROW, UNIT_QUERY_CHUNK));
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) s->at[i][n] = 0.0f;
     UNROLL for (int step = 0; step < HEAD_DIM / UNIT_DEPTH; step++) {
-        unsigned left[UNIT_TILES][UNIT_ROW_WORDS];
-        UNROLL for (int i = 0; i < UNIT_TILES; i++) {
+        unsigned left[ROW_TILES][UNIT_ROW_WORDS];
+        UNROLL for (int i = 0; i < ROW_TILES; i++) {
 #if HOLD
             UNROLL for (int w = 0; w < UNIT_ROW_WORDS; w++) left[i][w] = q->held[step][i][w];
 #else
@@ -674,21 +752,21 @@ INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_for
             unsigned right[4];
             operand_load(right, keys + (n * UNIT_COLUMNS * ROW_BYTES + swizzled(step * STEP_BYTES, swizzle)));
             operand_round(right);
-            UNROLL for (int i = 0; i < UNIT_TILES; i++)
+            UNROLL for (int i = 0; i < ROW_TILES; i++)
                 UNROLL for (int c = 0; c < LOAD_TILES; c++)
                     unit_multiply(s->at[i] + (n + c) * UNIT_ACCUMULATORS, left[i], right + c * UNIT_COLUMN_WORDS);
         }
     }
     if (!(args->scale_log2 > 0.0f)) {
         const float sign = args->scale_log2 < 0.0f ? -1.0f : 0.0f;
-        UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int i = 0; i < ROW_TILES; i++)
             UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) s->at[i][n] = s->at[i][n] * sign;
     }
 }
 
 INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const block *at, int key)
 {
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
             const int visible = keys_visible(args, at, ROW(i, slot), key);
             UNROLL for (int n = 0; n < SCORE_TILES; n++)
@@ -700,7 +778,7 @@ INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const bl
 
 INLINE void rows_update(row_state *rows, const score_tile *s, const attune_forward_args *args, const tensors *t)
 {
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
             float top = -F32_INFINITY;
             UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++)
@@ -723,10 +801,10 @@ INLINE void rows_update(row_state *rows, const score_tile *s, const attune_forwa
 INLINE void output_rescale(output_tile *o, const row_state *rows)
 {
     int rose = 0;
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) rose |= rows->rescale[i][slot] != 1.0f;
     if (rose)
-        UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int i = 0; i < ROW_TILES; i++)
             UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++) {
                 const float rescale = rows->rescale[i][UNIT_SLOT(r)];
                 UNROLL for (int n = 0; n < OUTPUT_TILES; n++) o->at[i][n][r] = o->at[i][n][r] * rescale;
@@ -757,9 +835,9 @@ INLINE float general_exponent(float s, float unit, float m)
 
 INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_forward_args *args, const tensors *t)
 {
-    float unit = score_unit(args), grid[UNIT_TILES][UNIT_SLOTS], base[UNIT_TILES][UNIT_SLOTS]; /* p = 2^(fma(s, unit, grid) - base) */
+    float unit = score_unit(args), grid[ROW_TILES][UNIT_SLOTS], base[ROW_TILES][UNIT_SLOTS]; /* p = 2^(fma(s, unit, grid) - base) */
     int in_range = 1;
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
             const float m = finite_max(rows->m[i][slot]);
             grid[i][slot] = REPRODUCIBLE ? GRID : P_SCALE - m;
@@ -768,7 +846,7 @@ INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_for
             rows->l[i][slot] = rows->l[i][slot] * rows->rescale[i][slot];
         }
     if (!in_range) {
-        UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int i = 0; i < ROW_TILES; i++)
             UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
                 const float m = finite_max(rows->m[i][slot]);
                 if (m == m) /* always so: a branch for each row keeps compilers from working on all rows at once, out of registers */
@@ -778,58 +856,31 @@ INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_for
             }
         unit = 1.0f;
     }
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) {
             const int slot = UNIT_SLOT(n % UNIT_ACCUMULATORS);
             s->at[i][n] = exp2_fast(fma_f32(s->at[i][n], unit, grid[i][slot]) - base[i][slot]);
         }
     if (!REPRODUCIBLE || args->return_lse != 0)
-        UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int i = 0; i < ROW_TILES; i++)
             UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) {
                 const int slot = UNIT_SLOT(n % UNIT_ACCUMULATORS);
                 rows->l[i][slot] = rows->l[i][slot] + s->at[i][n];
             }
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int step = 0; step < BLOCK_K / UNIT_DEPTH; step++) probability_operand(s->p[i][step], s->at[i] + step * STEP_SUMS);
 }
 
 /* A hidden value meets p = 0 in the unit, which is harmless where it is finite. */
 #define HAS_HIDDEN_VALUES(args, at, key) ((args)->causal != 0 && (key) + BLOCK_K > (at)->keys_common)
-#define NOT_FINITE_f16(w) ((((w) & 0x7c007c00u) + 0x04000400u) & 0x80008000u)
-#define NOT_FINITE_bf16(w) ((((w) & 0x7f807f80u) + 0x00800080u) & 0x80008000u)
-#define NOT_FINITE_f32(w) ((((w) & 0x7f800000u) + 0x00800000u) & 0x80000000u)
-#define NOT_FINITE CONCAT(NOT_FINITE_, STORAGE)
-
 INLINE void values_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     const int step = key / BLOCK_K * 2 + 1;
     ring_advance(args, t, at, step);
     if (HAS_HIDDEN_VALUES(args, at, key)) {
-        LOCAL const unsigned char *values = ring_at(t, step);
-        float odd = 0.0f;
-        UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
-            unsigned words[4];
-            local_words_load(words, values + byte);
-            if ((NOT_FINITE(words[0]) | NOT_FINITE(words[1]) | NOT_FINITE(words[2]) | NOT_FINITE(words[3])) != 0u) odd = 1.0f;
-        }
-        UNROLL for (int mask = 1; mask < UNIT_LANES; mask *= 2) odd = max_f32(odd, lane_xor(odd, mask));
-        if (odd != 0.0f && UNIT_LANE == 0) fast_of(t)->odd_values[THREAD / UNIT_LANES] = 1u;
+        odd_values_find(t, ring_at(t, step));
         BARRIER();
     }
-}
-
-INLINE int has_odd_values(const tensors *t)
-{
-    unsigned any = 0u;
-    UNROLL for (int i = 0; i < UNITS; i++) any |= fast_of(t)->odd_values[i];
-    return any != 0u;
-}
-
-/* The halves of a word of V (or the word) that are finite. */
-INLINE unsigned finite_part(unsigned w)
-{
-    const unsigned odd = NOT_FINITE(w);
-    return ELEMENT == 4 ? (odd != 0u ? 0u : w) : w & ~((odd >> 15) * 0xffffu);
 }
 
 /* What is infinite or NaN among the values is added, as itself, to the rows that see it, and taken out of the tile. */
@@ -841,16 +892,11 @@ INLINE void odd_values_add(output_tile *o, const attune_forward_args *args, cons
                 const int byte = (n * UNIT_COLUMNS + UNIT_COLUMN(r)) * ELEMENT;
                 const float v = widen(*(LOCAL const storage *)(values + j * ROW_BYTES + (byte ^ SWIZZLE(j) * 16)));
                 const int odd = !(v > -F32_INFINITY && v < F32_INFINITY);
-                UNROLL for (int i = 0; i < UNIT_TILES; i++)
+                UNROLL for (int i = 0; i < ROW_TILES; i++)
                     if (odd && j < keys_visible(args, at, ROW(i, UNIT_SLOT(r)), key)) o->at[i][n][r] = o->at[i][n][r] + v;
             }
     BARRIER();
-    UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
-        unsigned words[4];
-        local_words_load(words, values + byte);
-        UNROLL for (int i = 0; i < 4; i++) words[i] = finite_part(words[i]);
-        local_words_store(values + byte, words);
-    }
+    odd_values_clear(values);
     BARRIER();
 }
 
@@ -858,18 +904,18 @@ INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_
                               int key)
 {
     LOCAL unsigned char *const values = ring_at(t, key / BLOCK_K * 2 + 1);
-    if (HAS_HIDDEN_VALUES(args, at, key) && has_odd_values(t)) odd_values_add(o, args, at, values, key);
+    if (HAS_HIDDEN_VALUES(args, at, key) && odd_values_found(t)) odd_values_add(o, args, at, values, key);
     const int swizzle = unhoisted(lane_swizzle(UNIT_VALUES_ROW, UNIT_VALUES_CHUNK));
     UNROLL for (int k = 0; k < BLOCK_K; k += UNIT_DEPTH) {
 #if REPRODUCIBLE
         unsigned ones[UNIT_COLUMN_WORDS];
-        UNROLL for (int w = 0; w < UNIT_COLUMN_WORDS; w++) ones[w] = ELEMENT == 2 ? pair_pack(1.0f, 1.0f) : f32_to_bits(1.0f);
-        UNROLL for (int i = 0; i < UNIT_TILES; i++) unit_multiply(o->l[i], s->p[i][k / UNIT_DEPTH], ones);
+        UNROLL for (int w = 0; w < UNIT_COLUMN_WORDS; w++) ones[w] = operand_word(1.0f, 1.0f);
+        UNROLL for (int i = 0; i < ROW_TILES; i++) unit_multiply(o->l[i], s->p[i][k / UNIT_DEPTH], ones);
 #endif
         UNROLL for (int n = 0; n < OUTPUT_TILES; n += LOAD_TILES) {
             unsigned right[4];
             value_operand(right, values, swizzle, k, n * UNIT_COLUMNS);
-            UNROLL for (int i = 0; i < UNIT_TILES; i++)
+            UNROLL for (int i = 0; i < ROW_TILES; i++)
                 UNROLL for (int c = 0; c < LOAD_TILES; c++)
                     unit_multiply(o->at[i][n + c], s->p[i][k / UNIT_DEPTH], right + c * UNIT_COLUMN_WORDS);
         }
@@ -880,7 +926,7 @@ INLINE void rows_finish(row_state *rows, const tensors *t)
 {
     COPY_WAIT(0);
     BARRIER(); /* rows that no key was staged for still fly */
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++)
             UNROLL for (int mask = UNIT_FIRST_MASK; mask <= UNIT_LAST_MASK; mask *= 2)
                 rows->l[i][slot] = rows->l[i][slot] + lane_xor(rows->l[i][slot], mask);
@@ -890,7 +936,7 @@ INLINE void rows_finish(row_state *rows, const tensors *t)
 INLINE void output_store(const output_tile *o, const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
 {
     LOCAL unsigned char *const out = fast_of(t)->q;
-    UNROLL for (int i = 0; i < UNIT_TILES; i++)
+    UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r += 2) { /* neighbours r and r + 1 are neighbours in a row */
 #if REPRODUCIBLE
             const float l = o->l[i][r];
@@ -911,28 +957,13 @@ INLINE void output_store(const output_tile *o, const row_state *rows, const attu
             }
         }
     UNIT_BARRIER();
-
-    GLOBAL storage *const to = t->o + row_address(args->o, at->batch, at->query, at->head);
-    const int whole = in_chunks(to, args->o.seq) && args->head_dim_v % CHUNK == 0;
-    for (int i = UNIT_LANE; i < UNIT_TILES * UNIT_ROWS * CHUNKS; i += UNIT_LANES) {
-        const int row = FIRST_ROW + i / CHUNKS, c = i % CHUNKS;
-        GLOBAL storage *const chunk = to + row * args->o.seq + c * CHUNK;
-        unsigned words[4];
-        local_words_load(words, out + row * ROW_BYTES + (c ^ SWIZZLE(row)) * 16);
-        if (row >= at->rows) continue;
-        if (whole) {
-            if (c * CHUNK < args->head_dim_v) words_store(chunk, words);
-        } else {
-            UNROLL for (int e = 0; e < CHUNK; e++)
-                if (c * CHUNK + e < args->head_dim_v) chunk[e] = element(words, e);
-        }
-    }
+    rows_copy_out(t->o + row_address(args->o, at->batch, at->query, at->head), args->o.seq, at->rows, args->head_dim_v, out);
 }
 
 INLINE void lse_store(const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
 {
     if (UNIT_COLUMN(0) == 0)
-        UNROLL for (int i = 0; i < UNIT_TILES; i++)
+        UNROLL for (int i = 0; i < ROW_TILES; i++)
             UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++)
                 if (ROW(i, slot) < at->rows)
                     t->lse[lse_address(args, at, ROW(i, slot))] =

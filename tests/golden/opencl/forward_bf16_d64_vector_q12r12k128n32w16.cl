@@ -1,7 +1,6 @@
 /* forward_bf16_d64_vector_q12r12k128n32w16 for opencl (any), rendered from templates/: change it there. */
 
 #define KERNEL_NAME forward_bf16_d64_vector_q12r12k128n32w16
-#define PACK_NAME forward_bf16_d64_vector_q12r12k128n32w16_pack
 #define STORAGE bf16
 #define HEAD_DIM 64
 #define BLOCK_Q 12
@@ -11,6 +10,7 @@
 #define LANES 16
 #define THREADS 1
 #define FAST_MEMORY 0
+#define PACK_NAME forward_bf16_d64_vector_q12r12k128n32w16_pack
 
 /* Dialect OpenCL C 1.2: qualifiers, scalar words, vector words of LANES floats, work-items, entry. */
 #pragma OPENCL FP_CONTRACT OFF

@@ -1,13 +1,11 @@
 /* forward_f32_d128_simt_q16k32t128 for opencl (any), rendered from templates/: change it there. */
 
 #define KERNEL_NAME forward_f32_d128_simt_q16k32t128
-#define PACK_NAME forward_f32_d128_simt_q16k32t128_pack
 #define STORAGE f32
 #define HEAD_DIM 128
 #define BLOCK_Q 16
 #define BLOCK_K 32
 #define THREADS 128
-#define PANEL 0
 #define FAST_MEMORY 27648
 
 /* Dialect OpenCL C 1.2: qualifiers, scalar words, vector words of LANES floats, work-items, entry. */
@@ -360,6 +358,33 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
     return keys < 0 ? 0 : keys < BLOCK_K ? keys : BLOCK_K;
 }
 
+/* Tensors are read and written in chunks of 16 bytes where they are aligned to them. */
+
+#define CHUNK ((int)(16 / sizeof(storage))) /* elements */
+#define CHUNKS (HEAD_DIM / CHUNK)           /* of a row */
+
+INLINE int in_chunks(GLOBAL const storage *p, int64 stride)
+{
+    return (ADDRESS(p) | stride * (int64)sizeof(storage)) % 16 == 0;
+}
+
+INLINE void chunk_unpack(float *x, const unsigned *words)
+{
+    UNROLL for (int i = 0; i < 4; i++)
+        if (CHUNK == 4) {
+            x[i] = bits_to_f32(words[i]);
+        } else {
+            x[2 * i] = widen((storage)(words[i] & 0xffffu));
+            x[2 * i + 1] = widen((storage)(words[i] >> 16));
+        }
+}
+
+INLINE void chunk_pack(unsigned *words, const float *x)
+{
+    UNROLL for (int i = 0; i < 4; i++)
+        words[i] = CHUNK == 4 ? f32_to_bits(x[i]) : (unsigned)narrow(x[2 * i]) | (unsigned)narrow(x[2 * i + 1]) << 16;
+}
+
 /* Engine `simt`: a group of THREADS work-items shares a block of queries. 32 neighbours work on 2 · ROWS of its rows: work-item n of them on the
  * rows of side n mod 2, where it is lane n / 2. Lane c owns the tile's keys j with j mod 16 = c (scores, and its partial sum of l) and DIMS
  * dimensions of the output. Q, K or V, and P lie in local memory as floats (fast_tiles).
@@ -382,10 +407,6 @@ INLINE int keys_visible(const attune_forward_args *args, const block *at, int r,
 /* A lane's dimensions come in runs of SPAN; the one at place i is DIM(i). */
 #define SPAN (HEAD_DIM % 64 == 0 ? 4 : 2)
 #define DIM(i) (((i) / SPAN * 16 + LANE) * SPAN + (i) % SPAN)
-
-/* Tensors are read and written in chunks of 16 bytes where they are aligned to them. */
-#define CHUNK ((int)(16 / sizeof(storage)))
-#define CHUNKS ((unsigned)(HEAD_DIM / CHUNK)) /* of a row */
 
 typedef struct fast_tiles {
     float q[BLOCK_Q][TILE_WIDTH];
@@ -422,40 +443,18 @@ INLINE LOCAL float *fast_scores(const tensors *t) { return ((LOCAL fast_tiles *)
 INLINE int chunk_row(unsigned i) { return (int)(CHUNK == 8 ? i / (2 * CHUNKS) * 2 + i / 4 % 2 : i / CHUNKS); }
 INLINE int chunk_dim(unsigned i) { return (int)(CHUNK == 8 ? i % 4 + i / 8 % (CHUNKS / 4) * 4 : i % CHUNKS) * CHUNK; }
 
-INLINE int in_chunks(GLOBAL const storage *p, int64 stride, int dims)
-{
-    return (ADDRESS(p) | stride * (int64)sizeof(storage)) % 16 == 0 && dims % CHUNK == 0;
-}
-
-INLINE void chunk_load(float *x, GLOBAL const storage *from)
-{
-    unsigned words[4];
-    words_load(words, from);
-    UNROLL for (int i = 0; i < 4; i++)
-        if (CHUNK == 4) {
-            x[i] = bits_to_f32(words[i]);
-        } else {
-            x[2 * i] = widen((storage)(words[i] & 0xffffu));
-            x[2 * i + 1] = widen((storage)(words[i] >> 16));
-        }
-}
-
-INLINE void chunk_store(GLOBAL storage *to, const float *x)
-{
-    unsigned words[4];
-    UNROLL for (int i = 0; i < 4; i++)
-        words[i] = CHUNK == 4 ? f32_to_bits(x[i]) : (unsigned)narrow(x[2 * i]) | (unsigned)narrow(x[2 * i + 1]) << 16;
-    words_store(to, words);
-}
-
 /* Copies `rows` rows of `dims` elements, `stride` apart, into a tile of `height` rows; what lies beyond is 0. */
 INLINE void tile_load(LOCAL float *tile, int height, GLOBAL const storage *from, int64 stride, int rows, int dims)
 {
-    if (in_chunks(from, stride, dims)) {
+    if (in_chunks(from, stride) && dims % CHUNK == 0) {
         UNROLL_BY(4) for (unsigned i = (unsigned)THREAD; i < (unsigned)height * CHUNKS; i += THREADS) {
             const int r = chunk_row(i), d = chunk_dim(i);
             float x[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-            if (r < rows && d < dims) chunk_load(x, from + r * stride + d);
+            if (r < rows && d < dims) {
+                unsigned words[4];
+                words_load(words, from + r * stride + d);
+                chunk_unpack(x, words);
+            }
             UNROLL for (int c = 0; c < CHUNK; c += 4) quad_store(tile + r * TILE_WIDTH + d + c, x + c);
         }
     } else {
@@ -469,12 +468,16 @@ INLINE void tile_load(LOCAL float *tile, int height, GLOBAL const storage *from,
 /* The reverse, without what lies beyond. */
 INLINE void tile_store(GLOBAL storage *to, int64 stride, int rows, int dims, LOCAL const float *tile)
 {
-    if (in_chunks(to, stride, dims)) {
+    if (in_chunks(to, stride) && dims % CHUNK == 0) {
         for (unsigned i = (unsigned)THREAD; i < BLOCK_Q * CHUNKS; i += THREADS) {
             const int r = chunk_row(i), d = chunk_dim(i);
             float x[8];
             UNROLL for (int c = 0; c < CHUNK; c += 4) quad_load(x + c, tile + r * TILE_WIDTH + d + c);
-            if (r < rows && d < dims) chunk_store(to + r * stride + d, x);
+            if (r < rows && d < dims) {
+                unsigned words[4];
+                chunk_pack(words, x);
+                words_store(to + r * stride + d, words);
+            }
         }
     } else {
         for (int i = THREAD; i < rows * HEAD_DIM; i += THREADS) {

@@ -18,7 +18,7 @@ enum { ALIGNMENT = 64 };
 typedef struct cpu_device {
     attune_parallel_for *parallel_for;
     void *pool;
-    int32_t threads; /* the pool of cpu_parallel_for */
+    int32_t threads; /* the pool of threads_parallel_for */
 } cpu_device;
 
 /* ---- device ---- */
@@ -47,7 +47,7 @@ static void cpu_caps(int index, attune_device_caps *caps)
     cpu_features(caps);
     cpu_name(caps->info.name, sizeof caps->info.name);
     strcpy(caps->info.platform, caps->device_class);
-    strcpy(caps->info.driver, cpu_threads_name());
+    strcpy(caps->info.driver, threads_name());
 }
 
 static attune_status cpu_open(int index, const attune_context_options *options, void **device)
@@ -57,7 +57,7 @@ static attune_status cpu_open(int index, const attune_context_options *options, 
     if (opened == NULL) return attune_fail(ATTUNE_OUT_OF_MEMORY, "cpu: no memory for a device");
     const bool own = options->parallel_for == NULL;
     *opened = (cpu_device){
-        .parallel_for = own ? cpu_parallel_for : options->parallel_for,
+        .parallel_for = own ? threads_parallel_for : options->parallel_for,
         .pool = own ? &opened->threads : options->pool,
         .threads = options->threads,
     };

@@ -1,10 +1,12 @@
 /* Backend emulated: NVIDIA's text of the kernels, run on the CPU work-item by work-item, with every access of memory looked at. A launch that
- * does what a GPU would not forgive fails with a sentence that says what and where. It is for tests, and slow. */
+ * does what a GPU would not forgive fails with a sentence that says what and where. It is for tests, and slow, and so it is exempt from one promise of
+ * backend.h: a launch locks its lists of groups and buffers, and makes room for asynchronous copies when there are more than ever before. */
 #include "backend.h"
 
 #include "group.h"
 #include "matrix_unit.h"
 #include "place.h"
+#include "threads.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,21 +15,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
-
 extern const attune_kernel_table attune_kernel_table_emulated; /* generated */
 
-enum { MOST_WORKERS = 64 };
+/* Each group needs two mappings for the stack of each work-item. Linux lets a process have 65,530, and all devices may be open. */
+enum { MOST_GROUPS = 8 };
 
 typedef struct emulated_device {
     buffer_list buffers;
     uint64_t seed;
     const char *id;
     const matrix_unit *unit;
-    pthread_mutex_t lock; /* of the groups that no launch uses */
-    group *idle[MOST_WORKERS];
+    attune_parallel_for *parallel_for;
+    void *pool;
+    int32_t threads;      /* the pool of threads_parallel_for */
+    pthread_mutex_t lock; /* of what follows, and of findings */
+    pthread_cond_t one_is_idle;
+    group *idle[MOST_GROUPS]; /* all of them when nothing runs */
     int idle_count;
 } emulated_device;
 
@@ -96,29 +99,52 @@ static attune_status read_seed(uint64_t *seed)
                        text);
 }
 
-static attune_status emulated_open(int index, const attune_context_options *options, void **device)
+/* One for each thread, as far as that goes; threads without one wait for it. */
+static bool make_groups(emulated_device *d)
 {
-    (void)options;
-    uint64_t seed;
-    const attune_status status = read_seed(&seed);
-    if (status != ATTUNE_OK) return status;
-    emulated_device *const opened = malloc(sizeof *opened);
-    if (opened == NULL)
-        return attune_fail(ATTUNE_OUT_OF_MEMORY, "emulated: no memory for a device");
-    *opened = (emulated_device){.seed = seed, .id = devices[index].id, .unit = devices[index].unit};
-    buffers_init(&opened->buffers);
-    pthread_mutex_init(&opened->lock, NULL);
-    *device = opened;
-    return ATTUNE_OK;
+    const int threads = threads_count(d->threads);
+    const int wanted = threads < MOST_GROUPS ? threads : MOST_GROUPS;
+    while (d->idle_count < wanted && (d->idle[d->idle_count] = group_create()) != NULL)
+        d->idle_count++;
+    return d->idle_count == wanted;
 }
 
 static void emulated_close(void *device)
 {
     emulated_device *const d = device;
     for (int i = 0; i < d->idle_count; i++) group_destroy(d->idle[i]);
+    pthread_cond_destroy(&d->one_is_idle);
     pthread_mutex_destroy(&d->lock);
     buffers_destroy(&d->buffers);
     free(d);
+}
+
+static attune_status emulated_open(int index, const attune_context_options *options, void **device)
+{
+    uint64_t seed;
+    const attune_status status = read_seed(&seed);
+    if (status != ATTUNE_OK) return status;
+    emulated_device *const opened = malloc(sizeof *opened);
+    if (opened == NULL)
+        return attune_fail(ATTUNE_OUT_OF_MEMORY, "emulated: no memory for a device");
+    const bool own = options->parallel_for == NULL;
+    *opened = (emulated_device){
+        .seed = seed,
+        .id = devices[index].id,
+        .unit = devices[index].unit,
+        .parallel_for = own ? threads_parallel_for : options->parallel_for,
+        .pool = own ? &opened->threads : options->pool,
+        .threads = options->threads,
+    };
+    buffers_init(&opened->buffers);
+    pthread_mutex_init(&opened->lock, NULL);
+    pthread_cond_init(&opened->one_is_idle, NULL);
+    if (!make_groups(opened)) {
+        emulated_close(opened);
+        return attune_fail(ATTUNE_OUT_OF_MEMORY, "emulated: no memory for a work-group");
+    }
+    *device = opened;
+    return ATTUNE_OK;
 }
 
 /* ---- kernels ---- */
@@ -147,68 +173,58 @@ static attune_status check_stream(attune_stream stream)
                        "stream is %p; emulated has no streams, NULL is accepted", stream);
 }
 
-/* Groups are kept from launch to launch. */
-static group *take_group(emulated_device *d)
-{
-    pthread_mutex_lock(&d->lock);
-    group *const idle = d->idle_count > 0 ? d->idle[--d->idle_count] : NULL;
-    pthread_mutex_unlock(&d->lock);
-    return idle != NULL ? idle : group_create();
-}
-
-static void give_group(emulated_device *d, group *g)
-{
-    pthread_mutex_lock(&d->lock);
-    const bool keep = d->idle_count < MOST_WORKERS;
-    if (keep) d->idle[d->idle_count++] = g;
-    pthread_mutex_unlock(&d->lock);
-    if (!keep) group_destroy(g);
-}
-
-static int worker_count(int64_t groups)
-{
-#if defined(_OPENMP)
-    const int64_t threads = omp_get_max_threads(), most = threads < groups ? threads : groups;
-    return (int)(most < MOST_WORKERS ? most : MOST_WORKERS);
-#else
-    (void)groups;
-    return 1;
-#endif
-}
-
-static int worker_number(void)
-{
-#if defined(_OPENMP)
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
 /* The finding of the first group that has one, whatever ran first, and how many groups have one. */
 typedef struct findings {
     finding first;
     int64_t group, count;
 } findings;
 
-static void run_groups(emulated_device *d, group *const workers[], int worker_total, int64_t groups,
-                       findings *found)
+typedef struct group_loop {
+    emulated_device *device;
+    const attune_kernel_row *row;
+    const attune_launch *launch;
+    findings found;
+} group_loop;
+
+static group *take_group(emulated_device *d)
 {
-#if !defined(_OPENMP)
-    (void)worker_total;
-#endif
-#pragma omp parallel for schedule(dynamic, 1) num_threads(worker_total)
-    for (int64_t number = 0; number < groups; number++) {
-        group *const g = workers[worker_number()];
-        g->number = number;
-        if (group_run(g, d->seed)) continue;
-        pthread_mutex_lock(&d->lock);
-        if (found->count++ == 0 || number < found->group) {
-            found->first = g->found;
-            found->group = number;
-        }
-        pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&d->lock);
+    while (d->idle_count == 0) pthread_cond_wait(&d->one_is_idle, &d->lock);
+    group *const g = d->idle[--d->idle_count];
+    pthread_mutex_unlock(&d->lock);
+    return g;
+}
+
+static void give_group(emulated_device *d, group *g)
+{
+    pthread_mutex_lock(&d->lock);
+    d->idle[d->idle_count++] = g;
+    pthread_cond_signal(&d->one_is_idle);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void note(group_loop *loop, const group *g)
+{
+    pthread_mutex_lock(&loop->device->lock);
+    if (loop->found.count++ == 0 || g->number < loop->found.group) {
+        loop->found.first = g->found;
+        loop->found.group = g->number;
     }
+    pthread_mutex_unlock(&loop->device->lock);
+}
+
+static void run_groups(int64_t first, int64_t last, void *user)
+{
+    group_loop *const loop = user;
+    emulated_device *const d = loop->device;
+    group *const g = take_group(d);
+    g->row = loop->row;
+    g->launch = loop->launch;
+    g->unit = d->unit;
+    g->buffers = &d->buffers;
+    for (g->number = first; g->number < last; g->number++)
+        if (!group_run(g, d->seed)) note(loop, g);
+    give_group(d, g);
 }
 
 static attune_status fail_with(const emulated_device *d, const attune_kernel_row *row,
@@ -233,23 +249,9 @@ static attune_status emulated_launch(void *device, void *kernel, const attune_la
     if (status != ATTUNE_OK) return status;
 
     emulated_device *const d = device;
-    const attune_kernel_row *const row = kernel;
-    const int wanted = worker_count(launch->groups);
-    group *workers[MOST_WORKERS];
-    int taken = 0;
-    while (taken < wanted && (workers[taken] = take_group(d)) != NULL) {
-        workers[taken]->row = row;
-        workers[taken]->launch = launch;
-        workers[taken]->unit = d->unit;
-        workers[taken]->buffers = &d->buffers;
-        taken++;
-    }
-    findings found = {.count = 0};
-    if (taken == wanted) run_groups(d, workers, taken, launch->groups, &found);
-    for (int i = 0; i < taken; i++) give_group(d, workers[i]);
-    if (taken < wanted)
-        return attune_fail(ATTUNE_OUT_OF_MEMORY, "emulated: no memory for a work-group");
-    return found.count == 0 ? ATTUNE_OK : fail_with(d, row, &found);
+    group_loop loop = {.device = d, .row = kernel, .launch = launch};
+    d->parallel_for(launch->groups, run_groups, &loop, d->pool);
+    return loop.found.count == 0 ? ATTUNE_OK : fail_with(d, loop.row, &loop.found);
 }
 
 /* ---- memory ---- */

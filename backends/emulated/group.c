@@ -20,7 +20,11 @@ static char *stacks_create(void)
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stacks == MAP_FAILED) return NULL;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < MOST_WORK_ITEMS; i++) mprotect(stacks + (size_t)i * STACK, page, PROT_NONE);
+    for (int i = 0; i < MOST_WORK_ITEMS; i++)
+        if (mprotect(stacks + (size_t)i * STACK, page, PROT_NONE) != 0) {
+            munmap(stacks, (size_t)STACK * MOST_WORK_ITEMS);
+            return NULL;
+        }
     return stacks;
 }
 

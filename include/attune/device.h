@@ -32,10 +32,11 @@ typedef void attune_range_body(int64_t first, int64_t last, void *user);
 typedef void attune_parallel_for(int64_t count, attune_range_body *body, void *user, void *pool);
 
 typedef struct attune_context_options {
-    size_t struct_size;                /* sizeof(attune_context_options) */
-    attune_parallel_for *parallel_for; /* cpu: replaces the library's own (OpenMP); NULL keeps it */
-    void *pool;                        /* handed to parallel_for */
-    int32_t threads; /* cpu, own parallel_for: number of threads; 0: OpenMP's default */
+    size_t struct_size; /* sizeof(attune_context_options) */
+    attune_parallel_for
+        *parallel_for; /* cpu, emulated: replaces the library's own (OpenMP); NULL keeps it */
+    void *pool;        /* handed to parallel_for */
+    int32_t threads;   /* of the library's own parallel_for; 0: OpenMP's default */
     /* An existing context to share. opencl: a cl_context, retained here; NULL: make one. cuda: a CUcontext that outlives this context;
      * NULL: the device's primary context. */
     void *native_context;

@@ -20,6 +20,9 @@ SYSTEM = re.compile(
 PUBLIC = {"attune/attune.h", "attune/device.h", "attune/numerics.h"}
 CONTRACT = {"backend.h", "kernel_abi.h"}
 
+# Which run kernels on the CPU, by one parallel_for.
+HOST_BACKENDS = {"backends/cpu", "backends/emulated"}
+
 # Whose driver is the same under other names: backends/gpu is theirs together, and no backend by itself.
 GPU_BACKENDS = {"backends/cuda", "backends/hip"}
 
@@ -57,9 +60,10 @@ def allowed(path, name, root):
     if folder == "src":
         return is_system(name) or name in PUBLIC | CONTRACT or is_own
     if folder == "backends":
-        return is_system(name) or name in PUBLIC | CONTRACT
+        return is_system(name) or name in PUBLIC | CONTRACT | {"threads.h"}
     if folder.startswith("backends/"):
         shared = {"gpu.h"} if folder in GPU_BACKENDS else set()
+        shared |= {"threads.h"} if folder in HOST_BACKENDS else set()
         return is_system(name) or name in PUBLIC | CONTRACT | shared or is_own
     if folder in ("tests", "tools"):
         seen = WHITE_BOX.get(path.as_posix(), set()) | WHITE_BOX.get(path.parent.as_posix(), set())
@@ -84,11 +88,12 @@ def self_check(root):
         ("include/attune/attune.h", "CL/cl.h"),
         ("include/attune/attune.h", "backend.h"),
         ("src/plan.c", "cuda.h"),
-        ("src/plan.c", "cpu/threads.h"),
-        ("src/plan.c", "../backends/cpu/threads.h"),
+        ("src/plan.c", "threads.h"),
+        ("src/plan.c", "../backends/cpu/cpu_features.h"),
         ("backends/backend.h", "problem.h"),
         ("backends/cpu/backend_cpu.c", "../../src/problem.h"),
         ("backends/cpu/backend_cpu.c", "../opencl/program.h"),
+        ("backends/cuda/backend_cuda.c", "threads.h"),
         ("tests/api/test_run.c", "choose.h"),
         ("tests/api/test_run.c", "../../backends/backend.h"),
         ("tools/attune/main.c", "backend.h"),

@@ -64,7 +64,8 @@ attune_status run(emulated_run *r)
     attune_context_options_init(&options);
     void *device;
     setenv("ATTUNE_EMULATED", r->seed == NULL ? "" : r->seed, 1);
-    attune_status status = backend->open(r->device, &options, &device);
+    attune_status status =
+        backend->open(r->device, r->options != NULL ? r->options : &options, &device);
     if (status != ATTUNE_OK) return status;
     memory m = {.input = NULL};
     status = run_on(device, r, &m);

@@ -11,8 +11,9 @@
 enum { INPUT_FLOATS = 64, OPERAND_WORDS = 320, OUTPUT_FLOATS = 1024 };
 
 typedef struct emulated_run {
-    int device;       /* index */
-    const char *seed; /* ATTUNE_EMULATED */
+    int device;                            /* index */
+    const char *seed;                      /* ATTUNE_EMULATED */
+    const attune_context_options *options; /* or NULL */
     attune_group_function *kernel;
     int threads;
     size_t fast_memory;

@@ -4,6 +4,7 @@
 #include "emulated/instructions.h"
 
 #include <stdint.h>
+#include <time.h>
 
 #define KERNEL(name)                                                                               \
     void name(const attune_forward_args *args, const void *q, const void *k, const void *v,        \
@@ -62,6 +63,14 @@ KERNEL(sums_by_shuffles)
     float x = (float)THREAD;
     for (int mask = 16; mask > 0; mask /= 2) x += SHUFFLE(x, mask);
     ((float *)o)[THREAD] = x;
+}
+
+/* Takes a while, so that all threads have a group at once. */
+KERNEL(numbers_groups)
+{
+    if (THREAD != 0) return;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    ((float *)o)[group] = (float)group;
 }
 
 /* ---- races ---- */

@@ -8,7 +8,7 @@
 enum { WORK_ITEMS = 64, SHARED_FLOATS = 64 };
 
 /* without a fault */
-attune_group_function exchanges, shares_in_warps, writes_halves, sums_by_shuffles;
+attune_group_function exchanges, shares_in_warps, writes_halves, sums_by_shuffles, numbers_groups;
 
 attune_group_function missing_barrier, overwritten_while_read, same_word_twice, same_half_twice,
     warp_barrier_only, shuffle_only, shared_overrun, shared_underrun, unwritten_read,

@@ -7,10 +7,9 @@
  * that handing them out costs nothing. */
 enum { RANGES_PER_THREAD = 32 };
 
-void cpu_parallel_for(int64_t count, attune_range_body *body, void *user, void *pool)
+void threads_parallel_for(int64_t count, attune_range_body *body, void *user, void *pool)
 {
-    const int32_t wanted = *(const int32_t *)pool;
-    const int threads = wanted > 0 ? wanted : omp_get_max_threads();
+    const int threads = threads_count(*(const int32_t *)pool);
     const int64_t most = (int64_t)threads * RANGES_PER_THREAD, ranges = count < most ? count : most;
     const int64_t length = ranges == 0 ? 0 : count / ranges,
                   longer = ranges == 0 ? 0 : count % ranges;
@@ -22,20 +21,31 @@ void cpu_parallel_for(int64_t count, attune_range_body *body, void *user, void *
     }
 }
 
-const char *cpu_threads_name(void)
+int threads_count(int32_t wanted)
+{
+    return wanted > 0 ? wanted : omp_get_max_threads();
+}
+
+const char *threads_name(void)
 {
     return "OpenMP";
 }
 
 #else
 
-void cpu_parallel_for(int64_t count, attune_range_body *body, void *user, void *pool)
+void threads_parallel_for(int64_t count, attune_range_body *body, void *user, void *pool)
 {
     (void)pool;
     if (count > 0) body(0, count, user);
 }
 
-const char *cpu_threads_name(void)
+int threads_count(int32_t wanted)
+{
+    (void)wanted;
+    return 1;
+}
+
+const char *threads_name(void)
 {
     return "one thread, built without OpenMP";
 }

@@ -201,18 +201,6 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
     va_end(arguments);
 }
 
-void engines_list(const attune_kernel_table *table, char *text, size_t size)
-{
-    text[0] = '\0';
-    for (int i = 0; i < table->row_count; i++) {
-        const char *const engine = table->rows[i].engine;
-        bool listed = false;
-        for (int before = 0; before < i && !listed; before++)
-            listed = strcmp(table->rows[before].engine, engine) == 0;
-        if (!listed) append(text, size, "%s%s", text[0] == '\0' ? "" : ", ", engine);
-    }
-}
-
 /* Neighbours in the order of preference often fail for one reason, which is then given once. */
 void kernels_explain(const kernel_request *request, const ranked_kernel *ranked, char *text,
                      size_t size)

@@ -50,9 +50,6 @@ int plan_choose(const kernel_request *request, const ranked_kernel *ranked, int 
 /* Whether a kernel of the glob is one kernel: it has no '*' and no '?'. */
 bool glob_is_id(const char *glob);
 
-/* The engines of a table, "vector, simt", cut to fit. */
-void engines_list(const attune_kernel_table *table, char *text, size_t size);
-
 /* One sentence with the reason against every kernel of the problem's op and dtype, cut to fit. */
 void kernels_explain(const kernel_request *request, const ranked_kernel *ranked, char *text,
                      size_t size);

@@ -17,17 +17,15 @@ void attune_plan_options_init(attune_plan_options *options)
     *options = (attune_plan_options){.struct_size = sizeof *options};
 }
 
-static attune_status check_engine(const attune_context *context, const char *engine)
+attune_status attune_engine_check(const char *name)
 {
-#define IS_ENGINE(name, what) strcmp(engine, #name) == 0 ||
-#define LISTED(name, what) #name ", "
-    if (ATTUNE_ENGINES(IS_ENGINE) false) return ATTUNE_OK;
-    char here[64];
-    engines_list(context->backend->table, here, sizeof here);
-    return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                       "no engine \"%s\"; there are " ATTUNE_ENGINES(LISTED) "of which %s has %s",
-                       engine, context->caps->info.id, here);
-#undef IS_ENGINE
+#define IS_NAMED(engine, what) strcmp(name, #engine) == 0 ||
+#define LISTED(engine, what) ", " #engine
+    RETURN_IF_NULL(name);
+    if (ATTUNE_ENGINES(IS_NAMED) false) return ATTUNE_OK;
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "no engine \"%s\"; there are %s", name,
+                       &ATTUNE_ENGINES(LISTED)[sizeof ", " - 1]);
+#undef IS_NAMED
 #undef LISTED
 }
 
@@ -49,7 +47,7 @@ static attune_status read_options(const attune_context *context, const attune_pr
         RETURN_IF_FAILED(struct_copy(&options, sizeof options,
                                      offsetof(attune_plan_options, engine), given,
                                      "attune_plan_options"));
-    if (options.engine != NULL) RETURN_IF_FAILED(check_engine(context, options.engine));
+    if (options.engine != NULL) RETURN_IF_FAILED(attune_engine_check(options.engine));
     RETURN_IF_FAILED(check_flag("reproducible", options.reproducible));
     RETURN_IF_FAILED(check_flag("allow_tf32", options.allow_tf32));
 

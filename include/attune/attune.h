@@ -182,6 +182,9 @@ ATTUNE_API void attune_forward_tensors_init(attune_forward_tensors *tensors);
     X(simt, "one fused multiply-add per work-item and step: GPUs")                                 \
     X(matrix, "matrix units: GPUs that have them")
 
+/* INVALID_ARGUMENT, and a detail that lists them, where no engine has the name. */
+ATTUNE_API attune_status attune_engine_check(const char *name);
+
 /* A reproducible kernel gives a row the same bits whatever the tiles, the rest of the batch and the chunks that a prompt is cut into; `vector`
  * and `simt` are always so, and agree with each other besides. `matrix` has a mode that is and one that need not be, each with kernels of
  * its own; it takes f16 and bf16 as they are stored, and reads f32 as tf32 (10 bits of fraction). Since that is less than was handed in, a

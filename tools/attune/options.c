@@ -77,14 +77,9 @@ static int read_layout(options *o, const char *name, const char *value)
 
 static int read_engine(options *o, const char *name, const char *value)
 {
-#define IS_ENGINE(engine, what) strcmp(value, #engine) == 0 ||
-#define LISTED(engine, what) ", " #engine
     o->engine = value;
-    if (ATTUNE_ENGINES(IS_ENGINE) false) return EXIT_DONE;
-    return fail(EXIT_BAD_INPUT, "%s: '%s' is none of %s", name, value,
-                &ATTUNE_ENGINES(LISTED)[sizeof ", " - 1]);
-#undef IS_ENGINE
-#undef LISTED
+    if (attune_engine_check(value) == ATTUNE_OK) return EXIT_DONE;
+    return fail(EXIT_BAD_INPUT, "%s: %s", name, attune_error_detail());
 }
 
 static int read_fill(options *o, const char *name, const char *value)

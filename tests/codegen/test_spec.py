@@ -184,6 +184,20 @@ class Tuned(unittest.TestCase):
                     for head_dim in problem["head_dim"]:
                         self.assertIn((dtype, head_dim), found, (target, arch))
 
+    def test_tf32_is_preferred_where_it_is_allowed(self):
+        """Else allowing it would change nothing."""
+        g = generator()
+        for target in ("cuda", "emulated"):
+            points = {point.id: point for point in g.spec.points(target, "x86_64")}
+            groups = {}
+            for row in g.tuned(target):
+                is_tf32 = g.spec.arithmetic(points[row.kernel])["u_in"] > 0
+                place = row.device_class, row.dtype, row.head_dim, row.max_seqlen_q
+                groups.setdefault(place, []).append(is_tf32)
+            for place, tf32 in groups.items():
+                self.assertEqual(tf32, sorted(tf32, reverse=True), place)
+            self.assertIn([True, False], groups.values())
+
     def test_several_rows_are_an_order_of_preference(self):
         """Not the order of their ids; the table that is rendered keeps it, for tuned rows and kernels alike."""
         kernels = [f"forward_f32_d64_simt_{tile}" for tile in ("q64k64t128", "q16k32t128")]

@@ -8,6 +8,7 @@ import subprocess
 from command import BAD_INPUT, COMMAND, FAILED, NO_DEVICE, CommandTest, main
 
 SUBCOMMANDS = ("devices", "kernels", "run", "compare", "bench")
+VARIABLES = {f"ATTUNE_{name}" for name in ("CACHE", "DEVICE", "EMULATED", "KERNEL", "VERBOSE")}
 PROBLEM = "op=forward,b=1,hq=2,hkv=1,sq=5,sk=7,d=8,dtype=f32"
 
 
@@ -22,8 +23,9 @@ class Help(CommandTest):
     def test_help_lists_every_command_and_variable(self):
         for words in (["help"], ["--help"], ["-h"]):
             out = self.good(*words).out
-            for word in SUBCOMMANDS + ("ATTUNE_DEVICE", "ATTUNE_KERNEL", "ATTUNE_VERBOSE"):
+            for word in SUBCOMMANDS:
                 self.assertIn(word, out)
+            self.assertEqual(set(re.findall(r"ATTUNE_\w+", out)), VARIABLES)
 
     def test_each_command_has_help(self):
         for name in SUBCOMMANDS:
@@ -235,6 +237,8 @@ class Engines(CommandTest):
 
     def test_an_engine_that_the_device_lacks(self):
         self.assertEqual(self.kernels("--problem", PROBLEM, "--engine", "simt"), [])
+        why = self.good("kernels", "--engine", "simt", "--why", "--json").rows()
+        self.assertEqual({row["reason"] for row in why}, {"is of engine vector, not simt"})
         words = ["--problem", PROBLEM, "--engine", "matrix"]
         says = "is of engine vector, not matrix"
         self.bad(BAD_INPUT, "bench", "--device", "cpu", *words, says=says)

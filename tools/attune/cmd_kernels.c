@@ -1,7 +1,6 @@
 #include <fnmatch.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "attune/device.h"
 #include "commands.h"
@@ -9,11 +8,11 @@
 #include "inputs.h"
 #include "json.h"
 
+/* --why is about the kernels of the glob, if there is one. */
 static bool is_asked_for(const options *o, const attune_kernel_info *kernel)
 {
-    return (!o->kernel || fnmatch(o->kernel, kernel->id, 0) == 0) &&
-           (!o->engine || strcmp(o->engine, kernel->engine) == 0) &&
-           (!o->reproducible || kernel->reproducible) && (!kernel->reason || o->why);
+    if (!kernel->reason) return true;
+    return o->why && (!o->kernel || fnmatch(o->kernel, kernel->id, 0) == 0);
 }
 
 static int print_kernel(const attune_kernel_info *kernel, void *user)

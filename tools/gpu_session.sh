@@ -234,15 +234,16 @@ readonly CAN_RACE='import sys, torch; sys.argv[1] == "cpu" or torch.zeros(1, dev
 readonly VERSIONS='import torch; print(torch.__version__, "CUDA", torch.version.cuda, "cuDNN", torch.backends.cudnn.version())'
 
 bench() {
-    local python options=(--device "$DEVICE" --sweep "$SWEEP")
-    there $BUILD/libattune.so $BUILD/bin/attune || return
+    local python program=sdpa
+    there $BUILD/libattune.so || return
     if python=$(python_that "$CAN_RACE" "$DEVICE"); then
         fact "PyTorch" "$("$python" -c "$VERSIONS")"
-        within "$python" tools/gpu/sdpa.py --library $BUILD/libattune.so "${options[@]}" --budget $((deadline - SECONDS - RESERVE))
     else
+        python=$PYTHON program=alone
         fact "PyTorch" "none that can use $DEVICE"
-        within "$PYTHON" tools/gpu/alone.py --command $BUILD/bin/attune "${options[@]}" --budget $((deadline - SECONDS - RESERVE))
-    fi | tee "$WORK/bench.rows"
+    fi
+    within "$python" tools/gpu/$program.py --library $BUILD/libattune.so --device "$DEVICE" --sweep "$SWEEP" \
+        --budget $((deadline - SECONDS - RESERVE)) | tee "$WORK/bench.rows"
 }
 
 # ---- the session ----

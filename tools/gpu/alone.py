@@ -1,49 +1,39 @@
-"""Times Attune alone on the rows of sweep.py, by `attune bench`. Prints lines like those of sdpa.py, without the keys of a comparison: no output is judged."""
+"""Times Attune alone on the rows of sweep.py. Prints lines like those of sdpa.py, without the keys of a comparison: no output is judged."""
 
-import argparse
 import json
-import subprocess
 import sys
 import time
 
+import attune
 import sweep
+from contest import Contest, command_line, summary, until
 
 
-def result_line(command, device, row):
-    bench = [command, "bench", "--json", "--device", device, "--problem", row.problem]
+def result_line(device, row):
     begin = time.perf_counter()
-    done = subprocess.run(bench, capture_output=True, text=True)
-    line = {"device": device, "problem": row.problem, "kernel": None, "status": "failed"}
-    if done.returncode == 0:
-        bench = json.loads(done.stdout)
-        times = {
-            "milliseconds": bench["milliseconds"],
-            "q1": bench["milliseconds_q1"],
-            "q3": bench["milliseconds_q3"],
-            "tflops": row.flops / bench["milliseconds"] / 1e9,
-        }
-        line |= {"status": "timed", "kernel": bench["kernel"], "rounds": bench["runs"]}
-    else:
-        times = {"error": done.stderr.strip() or f"exit status {done.returncode}"}
-    line["contestants"] = {"attune": times}
+    line = {"device": device.name, "problem": row.problem, "kernel": None}
+    try:
+        with Contest(device, row) as contest:
+            contest.enter("attune")
+            line["kernel"] = contest.plans["attune"].kernel
+            times = contest.race()["attune"]
+        result = summary(times, row.flops)
+        line |= {"status": "timed", "rounds": len(times), "contestants": {"attune": result}}
+    except attune.AttuneError as error:
+        line |= {"status": "failed", "contestants": {"attune": {"error": str(error)}}}
     return line | {"seconds": round(time.perf_counter() - begin, 2)}
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Attune alone")
-    parser.add_argument("--command", required=True, help="path of the attune command")
-    parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--sweep", choices=sweep.SWEEPS, default="standard")
-    parser.add_argument("--budget", type=float, default=100, metavar="SECONDS")
-    arguments = parser.parse_args()
+    arguments = command_line("Attune alone", sweep.SWEEPS, budget=100).parse_args()
     deadline = time.monotonic() + arguments.budget
+    device = attune.Device(attune.Library(arguments.library), arguments.device)
     failed = 0
-    for row in sweep.SWEEPS[arguments.sweep]():
-        if time.monotonic() > deadline:
-            break
-        line = result_line(arguments.command, arguments.device, row)
+    for row in until(deadline, sweep.SWEEPS[arguments.sweep]()):
+        line = result_line(device, row)
         failed += line["status"] == "failed"
         print(json.dumps(line), flush=True)
+    device.close()
     return failed > 0
 
 

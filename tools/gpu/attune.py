@@ -57,7 +57,6 @@ Kernel = namedtuple("Kernel", "id engine reproducible")
 KernelVisitor = ctypes.CFUNCTYPE(c_int, POINTER(KernelInfo), c_void_p)
 
 FUNCTIONS = {
-    "attune_version": (c_char_p, []),
     "attune_status_name": (c_char_p, [c_int]),
     "attune_error_detail": (c_char_p, []),
     "attune_problem_parse": (c_int, [c_char_p, POINTER(Problem)]),

@@ -9,16 +9,14 @@ Prints one JSON object per row with the keys
 and no line for a row that the budget did not reach. Exit status 1 where usual or reproducible could not run.
 """
 
-import argparse
 import json
 import sys
 import time
 
 import attune
 import sweep
-from contest import Contest, summary
+from contest import Contest, command_line, summary, until
 
-ROW_SECONDS, MAX_ROUNDS = 0.4, 50
 MODES = {"usual": {}, "reproducible": {"reproducible": True}}
 CANONICAL = {"simt": {"engine": "simt"}}
 
@@ -31,7 +29,7 @@ def result_line(device, row, modes):
                 contest.enter(name, **options)
             except attune.AttuneError as error:
                 errors[name] = {"error": str(error)}
-        times = contest.race(ROW_SECONDS, MAX_ROUNDS)
+        times = contest.race()
         results = {
             name: {"kernel": contest.plans[name].kernel, **summary(of_name, row.flops)}
             for name, of_name in times.items()
@@ -43,18 +41,11 @@ def result_line(device, row, modes):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="reproducible against usual")
-    parser.add_argument("--library", required=True, help="path of libattune.so")
-    parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--sweep", choices=sweep.MODES, default="standard")
-    parser.add_argument("--budget", type=float, default=20, metavar="SECONDS")
-    arguments = parser.parse_args()
+    arguments = command_line("reproducible against usual", sweep.MODES, budget=20).parse_args()
     deadline = time.monotonic() + arguments.budget
     device = attune.Device(attune.Library(arguments.library), arguments.device)
     good, modes = True, MODES | CANONICAL
-    for row in sweep.MODES[arguments.sweep]():
-        if time.monotonic() > deadline:
-            break
+    for row in until(deadline, sweep.MODES[arguments.sweep]()):
         line = result_line(device, row, modes)
         modes = MODES
         good = good and "ratio" in line

@@ -13,7 +13,7 @@ order; on a GPU by events around the call, after the L2 cache was overwritten. P
 and no line for a row that the budget did not reach. Exit status 1 where a row failed.
 """
 
-import argparse
+import functools
 import json
 import math
 import sys
@@ -23,7 +23,7 @@ import warnings
 import attune
 import sweep
 import torch
-from contest import summary
+from contest import command_line, race, summary, until
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -41,7 +41,7 @@ CONTESTANTS = {
 }
 # Only against wrong wiring, which shows as differences near 1: a few units in the last place of the largest outputs, and room for TF32.
 SANE = {"f16": 2e-2, "bf16": 1e-1, "f32": 1e-2}
-ROW_SECONDS, MIN_ROUNDS, MAX_ROUNDS, WARM_UPS = 0.4, 5, 50, 2
+WARM_UPS = 2
 
 
 class GpuClock:
@@ -56,13 +56,14 @@ class GpuClock:
         self.flush = torch.empty(size, dtype=torch.uint8, device=device)
 
     def time(self, call):
-        """Starts the call; what comes back tells its milliseconds after a wait()."""
+        """Milliseconds of a call."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         self.flush.zero_()
         begin.record()
         call()
         end.record()
-        return lambda: begin.elapsed_time(end)
+        end.synchronize()
+        return begin.elapsed_time(end)
 
     def wait(self):
         torch.cuda.synchronize()
@@ -72,8 +73,7 @@ class CpuClock:
     def time(self, call):
         begin = time.perf_counter()
         call()
-        milliseconds = 1e3 * (time.perf_counter() - begin)
-        return lambda: milliseconds
+        return 1e3 * (time.perf_counter() - begin)
 
     def wait(self):
         pass
@@ -117,21 +117,6 @@ def warm_up(calls, clock):
     return outputs, errors
 
 
-def race(calls, clock):
-    """Milliseconds of each contestant, one for each round."""
-    order, times = list(calls), {name: [] for name in calls}
-    end = time.perf_counter() + ROW_SECONDS
-    for done in range(MAX_ROUNDS):
-        if done >= MIN_ROUNDS and time.perf_counter() > end:
-            break
-        started = {name: clock.time(calls[name]) for name in order}
-        clock.wait()
-        for name, milliseconds in started.items():
-            times[name].append(milliseconds())
-        order.append(order.pop(0))
-    return times
-
-
 def largest_difference(outputs):
     """NaN where Attune left an element unwritten; None without any output to compare with."""
     ours = outputs["attune"].float()
@@ -160,7 +145,9 @@ def run_row(row, plan, place, stream, clock):
         raise attune.AttuneError(errors["attune"])
     difference = largest_difference(outputs)
     del outputs
-    times = race({name: calls[name] for name in calls if name not in errors}, clock)
+    times = race(
+        {name: functools.partial(clock.time, calls[name]) for name in calls if name not in errors}
+    )
     results = {name: summary(of_name, row.flops) for name, of_name in times.items()}
     ours = results["attune"]["milliseconds"]
     ratios = {name: results[name]["milliseconds"] / ours for name in results if name != "attune"}
@@ -191,9 +178,7 @@ def run_sweep(arguments, deadline, place, stream, clock):
     """The number of rows that failed."""
     failed = 0
     device = attune.Device(attune.Library(arguments.library), arguments.device)
-    for row in sweep.SWEEPS[arguments.sweep]():
-        if time.monotonic() > deadline:
-            break
+    for row in until(deadline, sweep.SWEEPS[arguments.sweep]()):
         line = {"device": arguments.device, **result_line(row, device, place, stream, clock)}
         failed += line["status"] == "failed"
         print(json.dumps(line), flush=True)
@@ -201,18 +186,10 @@ def run_sweep(arguments, deadline, place, stream, clock):
     return failed
 
 
-def arguments_of_command_line():
-    parser = argparse.ArgumentParser(description="Attune against PyTorch's attention")
-    parser.add_argument("--library", required=True, help="path of libattune.so")
-    parser.add_argument("--device", default="cuda:0", help="cuda:N or cpu")
-    parser.add_argument("--sweep", choices=sweep.SWEEPS, default="standard")
-    parser.add_argument("--budget", type=float, default=100, metavar="SECONDS")
-    return parser.parse_args()
-
-
 @torch.inference_mode()
 def main():
-    arguments = arguments_of_command_line()
+    parser = command_line("Attune against PyTorch's attention", sweep.SWEEPS, budget=100)
+    arguments = parser.parse_args()
     deadline = time.monotonic() + arguments.budget
     warnings.filterwarnings("ignore", category=UserWarning)  # why a back end refuses
     torch.manual_seed(1)

@@ -11,7 +11,6 @@ did not reach are not tried. Usual and reproducible kernels are two contests. Pr
 and no line for a row that the budget did not reach. Exit status 1 where nothing could be timed.
 """
 
-import argparse
 import concurrent.futures
 import itertools
 import json
@@ -24,13 +23,12 @@ import time
 
 import attune
 import sweep
-from contest import Contest
+from contest import Contest, command_line, until
 
 RACE_SECONDS, MAX_ROUNDS, HOPELESS = 0.35, 9, 2.0
 COMPILING = 0.5  # of the budget
-GOOD_ENOUGH = (
-    1.02  # a kernel for all lengths is, if it is at most this much slower than the best for each
-)
+# A kernel for all lengths is, if it takes at most so much longer than the best for each.
+GOOD_ENOUGH = 1.02
 
 # ---- compiling ----
 
@@ -162,13 +160,9 @@ def proposals(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="the best tiles")
-    parser.add_argument("--library", required=True, help="path of libattune.so")
-    parser.add_argument("--device", default="cuda:0")
+    parser = command_line("the best tiles", sweep.TILES, budget=60)
     parser.add_argument("--device-class", default="*", help="as in tuned.tsv")
-    parser.add_argument("--sweep", choices=sweep.TILES, default="standard")
     parser.add_argument("--most", type=int, help="kernels of each contest; default: all")
-    parser.add_argument("--budget", type=float, default=60, metavar="SECONDS")
     arguments = parser.parse_args()
     begin = time.monotonic()
     device = attune.Device(attune.Library(arguments.library), arguments.device)
@@ -188,9 +182,7 @@ def main():
         print(f"{kernel}: {why}", file=sys.stderr)
 
     timed = 0
-    for row, reproducible, ids in contests:
-        if time.monotonic() > begin + arguments.budget:
-            break
+    for row, reproducible, ids in until(begin + arguments.budget, contests):
         if usable.isdisjoint(ids):
             continue
         line = result_line(device, row, reproducible, ids, usable)

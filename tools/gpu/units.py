@@ -18,7 +18,8 @@ import subprocess
 import sys
 import time
 
-DTYPES = ("f16", "bf16", "f32")
+import attune
+
 SIZES = (  # b, hq, hkv, sq, sk, d, mask
     (1, 2, 1, 128, 512, 64, "none"),
     (1, 2, 2, 100, 333, 128, "causal"),
@@ -48,7 +49,7 @@ def models(command):
 
 
 def cases(rehearsal):
-    for dtype in DTYPES:
+    for dtype in attune.DTYPES:
         for b, hq, hkv, sq, sk, d, mask in TINY_SIZES if rehearsal else SIZES:
             for fill in FILLS[:1] if rehearsal else FILLS:
                 problem = f"op=forward,b={b},hq={hq},hkv={hkv},sq={sq},sk={sk},d={d},dtype={dtype},mask={mask}"

@@ -86,8 +86,7 @@ typedef struct group {
 } group;
 
 /* NULL outside of work-items. */
-extern _Thread_local group *current_group
-    __attribute__((visibility("hidden")));
+extern _Thread_local group *current_group __attribute__((visibility("hidden")));
 
 /* NULL without memory. A group can run one launch's groups one after the other. */
 group *group_create(void);

@@ -50,6 +50,7 @@ class Mutation(typing.NamedTuple):
 
 
 VECTOR, SIMT, MATRIX = "engine/vector.j2", "engine/simt.j2", "engine/matrix.j2"
+MATRIX_TILES = "engine/matrix_tiles.j2"
 SIMT_CHECK = {"kernel": "forward_*_d64_simt_q16k16t64", "target": "opencl"}
 
 
@@ -333,7 +334,7 @@ MUTATIONS = [
     ),
     Mutation(
         "cuda: the max leaves out half of the lanes",
-        "dialect/cuda.j2",
+        "dialect/shuffles.j2",
         "for (int mask = 16; mask > 1; mask /= 2)",
         "for (int mask = 8; mask > 1; mask /= 2)",
         on_cuda("plain"),
@@ -347,14 +348,14 @@ MUTATIONS = [
     ),
     Mutation(
         "matrix: a tile is read before its copy has landed",
-        MATRIX,
+        MATRIX_TILES,
         "    COPY_WAIT(BUFFERS - 2);\n",
         "    COPY_WAIT(BUFFERS - 1);\n",
         on_matrix("race"),
     ),
     Mutation(
         "matrix: a place of the ring is filled before all have read it",
-        MATRIX,
+        MATRIX_TILES,
         "    COPY_WAIT(BUFFERS - 2);\n    BARRIER();\n",
         "    COPY_WAIT(BUFFERS - 2);\n",
         on_matrix("race"),
@@ -383,8 +384,8 @@ MUTATIONS = [
     Mutation(
         "matrix: two probabilities of a word are exchanged",
         MATRIX,
-        "pair_pack(p[2 * i], p[2 * i + 1])",
-        "pair_pack(p[2 * i + 1], p[2 * i])",
+        "operand_word(p[UNIT_P(i)], p[(UNIT_P(i) + 1) % STEP_SUMS])",
+        "operand_word(p[(UNIT_P(i) + 1) % STEP_SUMS], p[UNIT_P(i)])",
         on_matrix("plain", fill="needle"),
     ),
     Mutation(

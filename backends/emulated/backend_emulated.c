@@ -1,10 +1,11 @@
-/* Backend emulated: NVIDIA's text of the kernels, run on the CPU work-item by work-item, with every access of memory looked at. A launch that
+/* Backend emulated: the text of GPUs' kernels, run on the CPU work-item by work-item, with every access of memory looked at. A launch that
  * does what a GPU would not forgive fails with a sentence that says what and where. It is for tests, and slow, and so it is exempt from one promise of
  * backend.h: a launch locks its lists of groups and buffers, and makes room for asynchronous copies when there are more than ever before. */
 #include "backend.h"
 
+#include "gpu.h"
 #include "group.h"
-#include "matrix_unit.h"
+#include "group_pool.h"
 #include "place.h"
 #include "threads.h"
 
@@ -17,49 +18,27 @@
 
 extern const attune_kernel_table attune_kernel_table_emulated; /* generated */
 
-/* Each group needs two mappings for the stack of each work-item. Linux lets a process have 65,530, and all devices may be open. */
-enum { MOST_GROUPS = 8 };
-
 typedef struct emulated_device {
     buffer_list buffers;
     uint64_t seed;
-    const char *id;
-    const matrix_unit *unit;
+    const gpu *gpu;
     attune_parallel_for *parallel_for;
     void *pool;
     int32_t threads;      /* the pool of threads_parallel_for */
-    pthread_mutex_t lock; /* of what follows, and of findings */
-    pthread_cond_t one_is_idle;
-    group *idle[MOST_GROUPS]; /* all of them when nothing runs */
-    int idle_count;
+    pthread_mutex_t lock; /* of findings */
 } emulated_device;
 
 /* ---- devices ---- */
 
-/* One for each model of the matrix unit. */
-static const struct {
-    const char *id, *name;
-    const matrix_unit *unit;
-} devices[] = {
-    {.id = "emulated:nvidia", .name = "NVIDIA GPU emulated on the CPU", .unit = &matrix_unit_exact},
-    {.id = "emulated:nvidia-ampere",
-     .name = "NVIDIA GPU emulated on the CPU, sums as on A100",
-     .unit = &matrix_unit_ampere},
-    {.id = "emulated:nvidia-hopper",
-     .name = "NVIDIA GPU emulated on the CPU, sums as on H100",
-     .unit = &matrix_unit_hopper},
-};
-enum { DEVICES = sizeof devices / sizeof *devices };
-
 static int emulated_count(char reason[256])
 {
     reason[0] = '\0';
-    return DEVICES;
+    return GPUS;
 }
 
-/* What CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", says of 9.0. */
 static void emulated_caps(int index, attune_device_caps *caps)
 {
+    const gpu *const of = &gpus[index];
     *caps = (attune_device_caps){
         .info =
             {
@@ -68,16 +47,16 @@ static void emulated_caps(int index, attune_device_caps *caps)
                 .driver = "no GPU is used",
                 .compute_units = sysconf(_SC_NPROCESSORS_ONLN),
                 .global_memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
-                .fast_memory = SHARED_MOST,
+                .fast_memory = of->fast_memory,
             },
-        .device_class = "nvidia",
-        .features = "nvidia sm_75 sm_80 sm_86 sm_89 sm_90",
         .max_threads = MOST_WORK_ITEMS,
-        .fast_memory = SHARED_MOST,
+        .fast_memory = of->fast_memory,
         .max_groups = INT64_MAX,
     };
-    snprintf(caps->info.id, sizeof caps->info.id, "%s", devices[index].id);
-    snprintf(caps->info.name, sizeof caps->info.name, "%s", devices[index].name);
+    snprintf(caps->info.id, sizeof caps->info.id, "%s", of->id);
+    snprintf(caps->info.name, sizeof caps->info.name, "%s", of->name);
+    snprintf(caps->device_class, sizeof caps->device_class, "%s", of->device_class);
+    snprintf(caps->features, sizeof caps->features, "%s", of->features);
 }
 
 /* ATTUNE_EMULATED is "seed=N". */
@@ -99,21 +78,10 @@ static attune_status read_seed(uint64_t *seed)
                        text);
 }
 
-/* One for each thread, as far as that goes; threads without one wait for it. */
-static bool make_groups(emulated_device *d)
-{
-    const int threads = threads_count(d->threads);
-    const int wanted = threads < MOST_GROUPS ? threads : MOST_GROUPS;
-    while (d->idle_count < wanted && (d->idle[d->idle_count] = group_create()) != NULL)
-        d->idle_count++;
-    return d->idle_count == wanted;
-}
-
 static void emulated_close(void *device)
 {
     emulated_device *const d = device;
-    for (int i = 0; i < d->idle_count; i++) group_destroy(d->idle[i]);
-    pthread_cond_destroy(&d->one_is_idle);
+    group_pool_close();
     pthread_mutex_destroy(&d->lock);
     buffers_destroy(&d->buffers);
     free(d);
@@ -130,19 +98,17 @@ static attune_status emulated_open(int index, const attune_context_options *opti
     const bool own = options->parallel_for == NULL;
     *opened = (emulated_device){
         .seed = seed,
-        .id = devices[index].id,
-        .unit = devices[index].unit,
+        .gpu = &gpus[index],
         .parallel_for = own ? threads_parallel_for : options->parallel_for,
         .pool = own ? &opened->threads : options->pool,
         .threads = options->threads,
     };
-    buffers_init(&opened->buffers);
-    pthread_mutex_init(&opened->lock, NULL);
-    pthread_cond_init(&opened->one_is_idle, NULL);
-    if (!make_groups(opened)) {
-        emulated_close(opened);
+    if (!group_pool_open(threads_count(opened->threads))) {
+        free(opened);
         return attune_fail(ATTUNE_OUT_OF_MEMORY, "emulated: no memory for a work-group");
     }
+    buffers_init(&opened->buffers);
+    pthread_mutex_init(&opened->lock, NULL);
     *device = opened;
     return ATTUNE_OK;
 }
@@ -152,10 +118,11 @@ static attune_status emulated_open(int index, const attune_context_options *opti
 /* A kernel is its row. */
 static attune_status emulated_load(void *device, const attune_kernel_row *row, void **kernel)
 {
-    (void)device;
-    if (row->threads % WARP != 0)
-        return attune_fail(ATTUNE_BUILD_FAILED, "%s: %d work-items a group are no whole warps",
-                           row->id, row->threads);
+    const int lanes = 1 << ((const emulated_device *)device)->gpu->warp_bits;
+    if (row->threads % lanes != 0)
+        return attune_fail(ATTUNE_BUILD_FAILED,
+                           "%s: %d work-items a group are no whole warps of %d", row->id,
+                           row->threads, lanes);
     *kernel = (void *)(uintptr_t)row;
     return ATTUNE_OK;
 }
@@ -186,23 +153,6 @@ typedef struct group_loop {
     findings found;
 } group_loop;
 
-static group *take_group(emulated_device *d)
-{
-    pthread_mutex_lock(&d->lock);
-    while (d->idle_count == 0) pthread_cond_wait(&d->one_is_idle, &d->lock);
-    group *const g = d->idle[--d->idle_count];
-    pthread_mutex_unlock(&d->lock);
-    return g;
-}
-
-static void give_group(emulated_device *d, group *g)
-{
-    pthread_mutex_lock(&d->lock);
-    d->idle[d->idle_count++] = g;
-    pthread_cond_signal(&d->one_is_idle);
-    pthread_mutex_unlock(&d->lock);
-}
-
 static void note(group_loop *loop, const group *g)
 {
     pthread_mutex_lock(&loop->device->lock);
@@ -217,14 +167,14 @@ static void run_groups(int64_t first, int64_t last, void *user)
 {
     group_loop *const loop = user;
     emulated_device *const d = loop->device;
-    group *const g = take_group(d);
+    group *const g = group_pool_take();
     g->row = loop->row;
     g->launch = loop->launch;
-    g->unit = d->unit;
+    g->gpu = d->gpu;
     g->buffers = &d->buffers;
     for (g->number = first; g->number < last; g->number++)
         if (!group_run(g, d->seed)) note(loop, g);
-    give_group(d, g);
+    group_pool_give(g);
 }
 
 static attune_status fail_with(const emulated_device *d, const attune_kernel_row *row,
@@ -237,7 +187,7 @@ static attune_status fail_with(const emulated_device *d, const attune_kernel_row
         place_describe(found->first.second, found->first.second_line, second);
     if (found->count > 1)
         snprintf(more, sizeof more, "; %" PRId64 " more groups have a finding", found->count - 1);
-    return attune_fail(ATTUNE_DEVICE_ERROR, "%s, %s, group %" PRId64 ": %s%s%s%s%s%s", d->id,
+    return attune_fail(ATTUNE_DEVICE_ERROR, "%s, %s, group %" PRId64 ": %s%s%s%s%s%s", d->gpu->id,
                        row->id, found->group, found->first.head, first, found->first.middle, second,
                        found->first.tail, more);
 }
@@ -278,7 +228,7 @@ static attune_status check_range(emulated_device *d, attune_buffer buffer, size_
     if (!buffers_find(&d->buffers, buffer.handle, &found) || found.begin != buffer.handle ||
         found.freed)
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "handle is %p, which is no buffer of %s",
-                           buffer.handle, d->id);
+                           buffer.handle, d->gpu->id);
     if (buffer.offset > found.bytes || bytes > found.bytes - buffer.offset)
         return attune_fail(ATTUNE_INVALID_ARGUMENT,
                            "%zu bytes at offset %zu of a buffer that has %zu", bytes, buffer.offset,

@@ -107,6 +107,17 @@ void group_fail(group *g, const finding *found)
     for (;;) leave(g); /* once is enough: nobody comes back */
 }
 
+void group_require(group *g, instruction_set wanted, const char *instruction, int line,
+                   const void *where)
+{
+    if (g->gpu->instructions == wanted) return;
+    finding found = {.first = where, .first_line = line};
+    snprintf(found.head, sizeof found.head, "work-item %d comes to %s at ", g->running->id,
+             instruction);
+    snprintf(found.middle, sizeof found.middle, ", which %s does not have", g->gpu->id);
+    group_fail(g, &found);
+}
+
 /* ---- waiting for each other ---- */
 
 static void set_place(work_item *item, item_state state, int line, const void *where)
@@ -157,30 +168,29 @@ void group_barrier(group *g, int line, const void *where)
 
 static void act_together(group *g, int warp)
 {
-    work_item *lane[WARP];
-    for (int i = 0; i < WARP; i++) {
-        lane[i] = &g->items[warp * WARP + i];
-        if (lane[i]->together != lane[0]->together || lane[i]->line != lane[0]->line ||
-            lane[i]->detail != lane[0]->detail) {
-            find_apart(g, lane[0], lane[i]);
+    const int lanes = warp_size(g);
+    work_item *const lane = &g->items[warp * lanes];
+    for (int i = 1; i < lanes; i++)
+        if (lane[i].together != lane->together || lane[i].line != lane->line ||
+            lane[i].detail != lane->detail) {
+            find_apart(g, lane, &lane[i]);
             return;
         }
-    }
-    lane[0]->together->work(g, lane);
+    lane->together->work(g, lane);
     g->gathered[warp] = 0;
-    for (int i = 0; i < WARP; i++) make_ready(g, lane[i]);
+    for (int i = 0; i < lanes; i++) make_ready(g, &lane[i]);
 }
 
 void group_together(group *g, const together *what, void *operands, int line, int detail,
                     const void *where)
 {
     work_item *const item = g->running;
-    const int warp = item->id / WARP;
+    const int warp = item->id >> g->gpu->warp_bits;
     set_place(item, TOGETHER, line, where);
     item->together = what;
     item->detail = detail;
     item->operands = operands;
-    if (++g->gathered[warp] == WARP) act_together(g, warp);
+    if (++g->gathered[warp] == warp_size(g)) act_together(g, warp);
     leave(g);
 }
 
@@ -198,8 +208,9 @@ static void find_stuck(group *g)
 {
     const work_item *item = waiting_item(g, TOGETHER);
     if (item == NULL) item = waiting_item(g, AT_BARRIER);
-    const int first = item->state == TOGETHER ? item->id / WARP * WARP : 0;
-    const int last = item->state == TOGETHER ? first + WARP : g->row->threads;
+    const bool in_warp = item->state == TOGETHER;
+    const int first = in_warp ? item->id & -warp_size(g) : 0;
+    const int last = in_warp ? first + warp_size(g) : g->row->threads;
     for (int i = first; i < last && !g->has_finding; i++)
         if (g->items[i].state != item->state) find_apart(g, item, &g->items[i]);
 }
@@ -230,7 +241,7 @@ bool group_run(group *g, uint64_t seed)
     for (int i = 0; i < MOST_WARPS; i++) g->gathered[i] = 0;
     for (size_t i = 0; i < sizeof g->known / sizeof *g->known; i++)
         g->known[i] = (device_buffer){.begin = NULL};
-    shared_clear(&g->shared, g->row->fast_memory);
+    shared_clear(&g->shared, g->row->fast_memory, g->gpu->warp_bits);
     for (int i = 0; i < g->row->threads; i++) {
         work_item *const item = &g->items[i];
         item->copy_count = 0;

@@ -7,21 +7,23 @@
 
 #include "buffers.h"
 #include "coroutine.h"
+#include "gpu.h"
 #include "shadow.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { WARP = 32, MOST_WORK_ITEMS = 1024, MOST_WARPS = MOST_WORK_ITEMS / WARP };
+enum { LEAST_WARP = 32, MOST_WARP = 64 }; /* lanes */
+enum { MOST_WORK_ITEMS = 1024, MOST_WARPS = MOST_WORK_ITEMS / LEAST_WARP };
 
 struct group;
 struct work_item;
 
 /* What the work-items of a warp do together. All of them come to it, at one line and with the same `detail`; the last to come calls `work` for
- * all, who have left their operands in work_item.operands. */
+ * all, with their first; they have left their operands in work_item.operands. */
 typedef struct together {
     const char *name;
-    void (*work)(struct group *g, struct work_item *const lane[WARP]);
+    void (*work)(struct group *g, struct work_item *lane);
 } together;
 
 typedef enum item_state { READY, AT_BARRIER, TOGETHER, ENDED } item_state;
@@ -57,14 +59,11 @@ typedef struct finding {
     int first_line, second_line; /* where they are known, else 0 */
 } finding;
 
-/* How the matrix unit rounds: matrix_unit.h. */
-struct matrix_unit;
-
 typedef struct group {
     /* the launch */
     const attune_kernel_row *row;
     const attune_launch *launch;
-    const struct matrix_unit *unit;
+    const gpu *gpu;
     buffer_list *buffers;
     int64_t number;
     uint64_t random; /* 0: work-items run in order, and only barriers stop them */
@@ -92,14 +91,24 @@ extern _Thread_local group *current_group __attribute__((visibility("hidden")));
 group *group_create(void);
 void group_destroy(group *g);
 
-/* Runs one group of a kernel to its end; false where there was a finding, which is in g->found then. row, launch, unit, buffers and number
+/* Runs one group of a kernel to its end; false where there was a finding, which is in g->found then. row, launch, gpu, buffers and number
  * are set; `seed` 0 is the fixed order. */
 bool group_run(group *g, uint64_t seed);
+
+/* Lanes of a warp. */
+static inline int warp_size(const group *g)
+{
+    return 1 << g->gpu->warp_bits;
+}
 
 /* ---- for what runs in a work-item ---- */
 
 /* Ends the group with a finding; does not return. */
 _Noreturn void group_fail(group *g, const finding *found);
+
+/* Fails where the GPU does not have these instructions. */
+void group_require(group *g, instruction_set wanted, const char *instruction, int line,
+                   const void *where);
 
 /* Whether the address is on the stack of the work-item that runs. */
 bool group_stack_holds(const group *g, const void *address);

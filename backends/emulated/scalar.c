@@ -1,4 +1,4 @@
-/* What a work-item does alone. Section names are those of NVIDIA's "Parallel Thread Execution ISA". */
+/* What a work-item does alone. Section names are those of NVIDIA's "Parallel Thread Execution ISA" where no other document is named. */
 #include "group.h"
 #include "instructions.h"
 #include "memory_access.h"
@@ -18,7 +18,8 @@ static float flush(float x)
 }
 
 /* "Floating Point Instructions: ex2", .approx.ftz.f32: subnormal operands and results are 0. The device's own result is off by a relative 2^-22 at most; this
- * is the nearest float. */
+ * is the nearest float. AMD's v_exp_f32 does the same: off by one unit in the last place at most, no subnormals (LLVM, "User Guide for AMDGPU
+ * Backend", llvm.exp2; the kernels use the instruction as it is). */
 float emulated_exp2(float x)
 {
     return flush((float)exp2((double)flush(x)));
@@ -27,6 +28,7 @@ float emulated_exp2(float x)
 /* "Data Movement and Conversion Instructions: cvt", .rna.tf32.f32: to 10 bits of fraction, to nearest, ties away from zero. */
 unsigned emulated_tf32(unsigned x)
 {
+    group_require(current_group, NVIDIA, "cvt.rna.tf32", 0, WHERE);
     const unsigned magnitude = x & 0x7fffffffu;
     return magnitude > 0x7f800000u ? 0x7fffffffu & 0xffffe000u : (x + 0x1000u) & 0xffffe000u;
 }
@@ -59,6 +61,7 @@ static async_copy *new_copy(group *g, const void *where)
 void emulated_copy_async(unsigned to, const void *from, int bytes)
 {
     group *const g = current_group;
+    group_require(g, NVIDIA, "cp.async", 0, WHERE);
     if (to % COPY != 0) fail_copy(g, "the destination is not aligned to 16", WHERE);
     if (bytes < 0 || bytes > COPY) fail_copy(g, "src-size is not between 0 and 16", WHERE);
     if (bytes > 0 && (uintptr_t)from % COPY != 0)
@@ -76,6 +79,7 @@ void emulated_copy_async(unsigned to, const void *from, int bytes)
 void emulated_copy_commit(void)
 {
     work_item *const item = current_group->running;
+    group_require(current_group, NVIDIA, "cp.async.commit_group", 0, WHERE);
     for (int i = item->copy_count - 1; i >= 0 && item->copies[i].copy_group == NOT_COMMITTED; i--)
         item->copies[i].copy_group = item->copy_groups;
     item->copy_groups++;
@@ -86,6 +90,7 @@ void emulated_copy_wait(int groups)
 {
     group *const g = current_group;
     work_item *const item = g->running;
+    group_require(g, NVIDIA, "cp.async.wait_group", 0, WHERE);
     int kept = 0;
     for (int i = 0; i < item->copy_count; i++) {
         const async_copy copy = item->copies[i];

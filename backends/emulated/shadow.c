@@ -49,10 +49,11 @@ void shared_destroy(shared_memory *s)
     *s = (shared_memory){.whole = NULL};
 }
 
-void shared_clear(shared_memory *s, size_t bytes)
+void shared_clear(shared_memory *s, size_t bytes, int warp_bits)
 {
     const size_t words = (bytes + WORD - 1) / WORD;
     s->bytes = bytes;
+    s->warp_bits = warp_bits;
     s->time = s->barrier_time = 1;
     for (int w = 0; w < SHARED_WARPS; w++) s->warp_time[w] = 1;
     memset(s->memory, NAN_BYTE, bytes);
@@ -85,10 +86,10 @@ static int item_of(uint64_t when)
 /* Whether what happened then is ordered before what `who` does now; true of what never happened. */
 static inline bool is_ordered(const shared_memory *s, uint64_t when, const work_item *who)
 {
-    const int item = item_of(when), warp = item / WARP;
+    const int item = item_of(when), warp = item >> s->warp_bits;
     const uint64_t time = (when & ~IN_FLIGHT) >> ITEM_BITS;
     return time < s->barrier_time || item == who->id ||
-           (warp == who->id / WARP && time < s->warp_time[warp]);
+           (warp == who->id >> s->warp_bits && time < s->warp_time[warp]);
 }
 
 /* ---- findings ---- */
@@ -166,8 +167,9 @@ static inline void remember_read(const shared_memory *s, shadow_cell *c, const s
         if (replace[1]) c->read[1] = (stamp){.when = 0};
         return;
     }
-    const int first = item_of(c->read[0].when) / WARP, second = item_of(c->read[1].when) / WARP;
-    if (replace[1] || (first == second && a->who->id / WARP != first)) c->read[1] = read;
+    const int first = item_of(c->read[0].when) >> s->warp_bits;
+    const int second = item_of(c->read[1].when) >> s->warp_bits;
+    if (replace[1] || (first == second && a->who->id >> s->warp_bits != first)) c->read[1] = read;
 }
 
 static inline void cell_read(group *g, shadow_cell *c, const shared_access *a)

@@ -30,7 +30,8 @@ typedef struct shadow_cell {
 typedef struct shared_memory {
     char *whole; /* guard, memory, guard */
     char *memory;
-    size_t bytes; /* that the kernel has */
+    size_t bytes;  /* that the kernel has */
+    int warp_bits; /* 2^warp_bits work-items are a warp */
     uint64_t time, barrier_time, warp_time[SHARED_WARPS];
     shadow_cell *words; /* of four bytes */
     shadow_cell *
@@ -41,7 +42,7 @@ typedef struct shared_memory {
 bool shared_create(shared_memory *s);
 void shared_destroy(shared_memory *s);
 /* Fresh memory of a group: NaN, and nobody has written it. */
-void shared_clear(shared_memory *s, size_t bytes);
+void shared_clear(shared_memory *s, size_t bytes, int warp_bits);
 
 void shared_barrier(shared_memory *s);
 void shared_warp_barrier(shared_memory *s, int warp);

@@ -1,4 +1,4 @@
-/* What the lanes of a warp do together. Section names are those of NVIDIA's "Parallel Thread Execution ISA". */
+/* What the lanes of a warp do together on any GPU. Section names are those of NVIDIA's "Parallel Thread Execution ISA". */
 #include "group.h"
 #include "instructions.h"
 
@@ -26,9 +26,9 @@ void emulated_barrier(int line)
 
 /* ---- "Parallel Synchronization and Communication Instructions: bar.warp.sync" ---- */
 
-static void synchronise(group *g, work_item *const lane[WARP])
+static void synchronise(group *g, work_item *lane)
 {
-    shared_warp_barrier(&g->shared, lane[0]->id / WARP);
+    shared_warp_barrier(&g->shared, lane[0].id >> g->gpu->warp_bits);
 }
 
 void emulated_warp_barrier(int line)
@@ -39,18 +39,20 @@ void emulated_warp_barrier(int line)
 
 /* ---- "Data Movement and Conversion Instructions: shfl.sync" ---- */
 
-/* Mode .bfly with c = 0x1f: lane j gets the value of lane j ^ b. */
-static void shuffle_xor(group *g, work_item *const lane[WARP])
+/* Mode .bfly with c = 0x1f: lane j gets the value of lane j ^ b. AMD's ds_bpermute_b32 with address 4 (j ^ b) ("LDS Data-Share Instructions"
+ * of the ISA manuals) is the same for a whole wave. */
+static void shuffle_xor(group *g, work_item *lane)
 {
-    (void)g;
-    float before[WARP];
-    for (int i = 0; i < WARP; i++) before[i] = *(float *)lane[i]->operands;
-    for (int i = 0; i < WARP; i++) *(float *)lane[i]->operands = before[i ^ lane[i]->detail];
+    const int lanes = warp_size(g);
+    float before[MOST_WARP];
+    for (int i = 0; i < lanes; i++) before[i] = *(float *)lane[i].operands;
+    for (int i = 0; i < lanes; i++) *(float *)lane[i].operands = before[i ^ lane[i].detail];
 }
 
 float emulated_shuffle_xor(float x, int mask, int line)
 {
     static const together shuffle = {.name = "a shuffle", .work = shuffle_xor};
-    group_together(current_group, &shuffle, &x, line, mask % WARP, WHERE);
+    group *const g = current_group;
+    group_together(g, &shuffle, &x, line, mask % warp_size(g), WHERE);
     return x;
 }

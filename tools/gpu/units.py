@@ -42,10 +42,14 @@ def objects(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def models(command):
-    """Ids of the emulated devices."""
+def models(command, device):
+    """Ids of the emulated devices of the same vendor."""
+    vendor = "amd" if device.startswith("hip") else "nvidia"
     found = objects(run_attune(command, "devices", "--json").stdout)
-    return [row["device"] for row in found if row["backend"] == "emulated" and not row["reason"]]
+    emulated = [
+        row["device"] for row in found if row["backend"] == "emulated" and not row["reason"]
+    ]
+    return [model for model in emulated if model.startswith(f"emulated:{vendor}")]
 
 
 def cases(rehearsal):
@@ -117,7 +121,7 @@ def main():
     parser.add_argument("--budget", type=float, default=20, metavar="SECONDS")
     arguments = parser.parse_args()
     deadline = time.monotonic() + arguments.budget
-    emulated = models(arguments.command)
+    emulated = models(arguments.command, arguments.device)
     if arguments.expect and emulated and arguments.expect not in emulated:
         parser.error(f"--expect: no model '{arguments.expect}'; there are {', '.join(emulated)}")
     if not emulated:

@@ -1,4 +1,4 @@
-/* What the lanes of a warp do with matrices. Section names are those of NVIDIA's "Parallel Thread Execution ISA". With groupID g = lane / 4 and
+/* What the lanes of a warp do with matrices on NVIDIA's GPUs. Section names are those of NVIDIA's "Parallel Thread Execution ISA". With groupID g = lane / 4 and
  * threadID_in_group t = lane % 4. */
 #include "group.h"
 #include "instructions.h"
@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define WHERE __builtin_return_address(0)
+
+enum { LANES = 32 };
 
 /* ---- "Warp-level matrix load instruction: ldmatrix", .m8n8.x4.b16 ---- */
 
@@ -28,18 +30,18 @@ _Noreturn static void fail_misaligned(group *g, const work_item *lane, unsigned 
 
 /* Lane i names row i % 8 of matrix i / 8. In word m of each lane come two neighbours of row g of matrix m, columns 2t and 2t + 1, the left one in
  * the low half; with .trans, of row g of the transpose. */
-static void load_matrices(group *g, work_item *const lane[WARP])
+static void load_matrices(group *g, work_item *lane)
 {
     uint16_t at[MATRICES][SIDE][SIDE];
-    for (int i = 0; i < WARP; i++) {
-        const load_operands *const o = lane[i]->operands;
-        if (o->at % ROW_BYTES != 0) fail_misaligned(g, lane[i], o->at);
-        shared_read(g, lane[i], o->at, ROW_BYTES, lane[i]->where);
+    for (int i = 0; i < LANES; i++) {
+        const load_operands *const o = lane[i].operands;
+        if (o->at % ROW_BYTES != 0) fail_misaligned(g, &lane[i], o->at);
+        shared_read(g, &lane[i], o->at, ROW_BYTES, lane[i].where);
         memcpy(at[i / SIDE][i % SIDE], g->shared.memory + o->at, ROW_BYTES);
     }
-    for (int i = 0; i < WARP; i++) {
-        load_operands *const o = lane[i]->operands;
-        const int row = i / 4, column = 2 * (i % 4), is_transposed = lane[i]->detail;
+    for (int i = 0; i < LANES; i++) {
+        load_operands *const o = lane[i].operands;
+        const int row = i / 4, column = 2 * (i % 4), is_transposed = lane[i].detail;
         for (int m = 0; m < MATRICES; m++) {
             const uint16_t low = is_transposed ? at[m][column][row] : at[m][row][column];
             const uint16_t high = is_transposed ? at[m][column + 1][row] : at[m][row][column + 1];
@@ -53,6 +55,7 @@ static const together load = {.name = "ldmatrix", .work = load_matrices};
 emulated_words emulated_ldmatrix(unsigned at, int line)
 {
     load_operands o = {.at = at};
+    group_require(current_group, NVIDIA, load.name, line, WHERE);
     group_together(current_group, &load, &o, line, 0, WHERE);
     return o.loaded;
 }
@@ -60,6 +63,7 @@ emulated_words emulated_ldmatrix(unsigned at, int line)
 emulated_words emulated_ldmatrix_trans(unsigned at, int line)
 {
     load_operands o = {.at = at};
+    group_require(current_group, NVIDIA, load.name, line, WHERE);
     group_together(current_group, &load, &o, line, 1, WHERE);
     return o.loaded;
 }
@@ -74,62 +78,38 @@ typedef struct multiply_operands {
     unsigned b[2];
 } multiply_operands;
 
-static float number(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* IEEE binary16, exactly. */
-static float number_of_half(uint32_t h)
-{
-    const uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, fraction = h & 0x3ffu;
-    if (exponent == 31) return number(sign | 0x7f800000u | fraction << 13);
-    if (exponent > 0) return number(sign | (exponent + 112) << 23 | fraction << 13);
-    return (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
-}
-
-static float element(unit_type type, uint32_t word, int half)
-{
-    const uint32_t bits = word >> 16 * half & 0xffffu;
-    return type == UNIT_F16    ? number_of_half(bits)
-           : type == UNIT_BF16 ? number(bits << 16)
-                               : number(word & 0xffffe000u); /* the unit ignores the last 13 bits */
-}
-
 /* "Matrix Fragments for mma.m16n8k16 with floating point type" (two elements a word) and "Matrix Fragments for mma.m16n8k8" (.tf32, one). With P
  * elements a word:
  *     A  word r, element e:  row g + 8 (r % 2)           column t P + e + 4 P (r / 2)
  *     B  word r, element e:  row t P + e + 4 P r         column g
  *     C  element i:          row g + 8 (i / 2)           column 2 t + i % 2 */
-static void multiply(group *g, work_item *const lane[WARP], unit_type type)
+static void multiply(group *g, work_item *lane, unit_type type)
 {
     const int per_word = type == UNIT_TF32 ? 1 : 2, k = 8 * per_word;
     float a[M][MOST_K], b[N][MOST_K], c[M][N]; /* B by columns */
-    for (int i = 0; i < WARP; i++) {
-        const multiply_operands *const o = lane[i]->operands;
+    for (int i = 0; i < LANES; i++) {
+        const multiply_operands *const o = lane[i].operands;
         const int row = i / 4, t = i % 4;
         for (int e = 0; e < per_word; e++) {
             for (int r = 0; r < 4; r++)
                 a[row + 8 * (r % 2)][t * per_word + e + 4 * per_word * (r / 2)] =
-                    element(type, o->a[r], e);
+                    matrix_unit_element(type, o->a[r], e);
             for (int r = 0; r < 2; r++)
-                b[row][t * per_word + e + 4 * per_word * r] = element(type, o->b[r], e);
+                b[row][t * per_word + e + 4 * per_word * r] = matrix_unit_element(type, o->b[r], e);
         }
         for (int r = 0; r < 4; r++) c[row + 8 * (r / 2)][2 * t + r % 2] = o->c[r];
     }
     for (int m = 0; m < M; m++)
         for (int n = 0; n < N; n++)
-            c[m][n] = matrix_unit_sum(g->unit, type, a[m], b[n], k, c[m][n]);
-    for (int i = 0; i < WARP; i++) {
-        multiply_operands *const o = lane[i]->operands;
+            c[m][n] = matrix_unit_sum(g->gpu->unit, type, a[m], b[n], k, c[m][n]);
+    for (int i = 0; i < LANES; i++) {
+        multiply_operands *const o = lane[i].operands;
         for (int r = 0; r < 4; r++) o->c[r] = c[i / 4 + 8 * (r / 2)][2 * (i % 4) + r % 2];
     }
 }
 
 #define MULTIPLY(mma, type)                                                                        \
-    static void mma##_work(group *g, work_item *const lane[WARP])                                  \
+    static void mma##_work(group *g, work_item *lane)                                              \
     {                                                                                              \
         multiply(g, lane, type);                                                                   \
     }                                                                                              \
@@ -138,6 +118,7 @@ static void multiply(group *g, work_item *const lane[WARP], unit_type type)
                                    int line)                                                       \
     {                                                                                              \
         multiply_operands o = {.c = c, .a = a, .b = {b0, b1}};                                     \
+        group_require(current_group, NVIDIA, mma##_together.name, line, WHERE);                    \
         group_together(current_group, &mma##_together, &o, line, 0, WHERE);                        \
         return o.c;                                                                                \
     }

@@ -1,6 +1,7 @@
 #include "fixture.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct memory {
     void *input, *operands, *output;
@@ -57,6 +58,18 @@ static attune_status run_on(void *device, emulated_run *r, memory *m)
     return status;
 }
 
+static int index_of(const char *id)
+{
+    const attune_backend *const backend = &attune_backend_emulated;
+    char reason[256];
+    for (int i = backend->count(reason) - 1; i > 0; i--) {
+        attune_device_caps caps;
+        backend->caps(i, &caps);
+        if (id != NULL && strcmp(caps.info.id, id) == 0) return i;
+    }
+    return 0;
+}
+
 attune_status run(emulated_run *r)
 {
     const attune_backend *const backend = &attune_backend_emulated;
@@ -65,7 +78,7 @@ attune_status run(emulated_run *r)
     void *device;
     setenv("ATTUNE_EMULATED", r->seed == NULL ? "" : r->seed, 1);
     attune_status status =
-        backend->open(r->device, r->options != NULL ? r->options : &options, &device);
+        backend->open(index_of(r->device), r->options != NULL ? r->options : &options, &device);
     if (status != ATTUNE_OK) return status;
     memory m = {.input = NULL};
     status = run_on(device, r, &m);

@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 /* attune_launch's q and k, which a kernel reads, and o, which it writes. */
-enum { INPUT_FLOATS = 64, OPERAND_WORDS = 320, OUTPUT_FLOATS = 1024 };
+enum { INPUT_FLOATS = 64, OPERAND_WORDS = 1280, OUTPUT_FLOATS = 1024 };
 
 typedef struct emulated_run {
-    int device;                            /* index */
+    const char *device;                    /* id, or NULL: emulated:nvidia */
     const char *seed;                      /* ATTUNE_EMULATED */
     const attune_context_options *options; /* or NULL */
     attune_group_function *kernel;

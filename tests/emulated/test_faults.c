@@ -15,14 +15,18 @@
 static const char *const seeds[] = {"", "seed=1", "seed=2", "seed=3", "seed=12345678901"};
 enum { SEEDS = sizeof seeds / sizeof *seeds };
 
-/* The line of kernels.c with the comment "fault NAME 1" or "2"; 0 where there is none. */
-static int line_of(const char *name, char side)
+static const char *const sources[] = {"kernels.c", "kernels_nvidia.c", "kernels_amd.c"};
+enum { SOURCES = sizeof sources / sizeof *sources };
+
+/* The line of a source with the comment "fault NAME 1" or "2"; 0 where there is none. */
+static int line_in(const char *source, const char *name, char side)
 {
-    FILE *const file = fopen(KERNELS_SOURCE, "r");
-    assert_non_null(file);
-    char wanted[64], line[256];
+    char path[512], wanted[64], line[256];
     int number = 0, found = 0;
+    snprintf(path, sizeof path, "%s/%s", KERNELS_FOLDER, source);
     snprintf(wanted, sizeof wanted, "fault %s ", name);
+    FILE *const file = fopen(path, "r");
+    assert_non_null(file);
     while (found == 0 && fgets(line, sizeof line, file) != NULL) {
         number++;
         const char *const at = strstr(line, wanted);
@@ -30,6 +34,18 @@ static int line_of(const char *name, char side)
     }
     fclose(file);
     return found;
+}
+
+/* "kernels.c:27 (missing_barrier)"; false where no source has the comment. */
+static bool place_of(const char *name, char side, char place[128])
+{
+    for (int i = 0; i < SOURCES; i++) {
+        const int line = line_in(sources[i], name, side);
+        if (line == 0) continue;
+        snprintf(place, 128, "%s:%d (%s)", sources[i], line, name);
+        return true;
+    }
+    return false;
 }
 
 static emulated_run run_of(attune_group_function *kernel, const char *seed)
@@ -40,25 +56,18 @@ static emulated_run run_of(attune_group_function *kernel, const char *seed)
                           .seed = seed};
 }
 
-static void check_of(const char *name, attune_group_function *kernel, int threads,
-                     size_t fast_memory, const char *const parts[], bool freed)
+static void check_of(const char *name, const emulated_run *of, const char *const parts[])
 {
     for (int s = 0; s < SEEDS; s++) {
-        emulated_run r = {.kernel = kernel,
-                          .threads = threads,
-                          .fast_memory = fast_memory,
-                          .seed = seeds[s],
-                          .free_input_first = freed};
+        emulated_run r = *of;
+        r.seed = seeds[s];
         assert_int_equal(run(&r), ATTUNE_DEVICE_ERROR);
         const char *const detail = attune_error_detail();
-        for (char side = '1'; side <= '2'; side++) {
-            char place[64];
-            const int line = line_of(name, side);
-            snprintf(place, sizeof place, "kernels.c:%d (%s)", line, name);
-            if (line != 0 && strstr(detail, place) == NULL)
+        char place[128];
+        assert_true(place_of(name, '1', place));
+        for (char side = '1'; side <= '2'; side++)
+            if (place_of(name, side, place) && strstr(detail, place) == NULL)
                 fail_msg("%s, \"%s\": no %s in: %s", name, seeds[s], place, detail);
-        }
-        assert_true(line_of(name, '1') != 0);
         for (int i = 0; parts[i] != NULL; i++)
             if (strstr(detail, parts[i]) == NULL)
                 fail_msg("%s, \"%s\": no \"%s\" in: %s", name, seeds[s], parts[i], detail);
@@ -69,7 +78,9 @@ static void check_of(const char *name, attune_group_function *kernel, int thread
 static void check(const char *name, attune_group_function *kernel, const char *const parts[],
                   bool freed)
 {
-    check_of(name, kernel, WORK_ITEMS, SHARED_FLOATS * sizeof(float), parts, freed);
+    emulated_run r = run_of(kernel, NULL);
+    r.free_input_first = freed;
+    check_of(name, &r, parts);
 }
 
 #define FINDS(kernel, ...) check(#kernel, kernel, (const char *const[]){__VA_ARGS__, NULL}, false)
@@ -148,8 +159,9 @@ static void buffers(void **state)
           (const char *const[]){" of q at ", "which has been freed", NULL}, true);
 }
 
-#define FINDS_IN_WARP(kernel, ...)                                                                 \
-    check_of(#kernel, kernel, 32, 1024, (const char *const[]){__VA_ARGS__, NULL}, false)
+#define FINDS_IN_WARP(name, ...)                                                                   \
+    check_of(#name, &(emulated_run){.kernel = name, .threads = 32, .fast_memory = 1024},           \
+             (const char *const[]){__VA_ARGS__, NULL})
 
 static void copies_under_way(void **state)
 {
@@ -176,6 +188,85 @@ static void matrices(void **state)
                   "which nobody has written");
     FINDS_IN_WARP(load_unordered, "work-item 0 reads shared bytes 0 to 15 at ",
                   ", which work-item 1 has written at ", " with no barrier between");
+}
+
+/* ---- what depends on the device ---- */
+
+#define FINDS_ON(id, name, ...)                                                                    \
+    check_of(#name,                                                                                \
+             &(emulated_run){.device = id,                                                         \
+                             .kernel = name,                                                       \
+                             .threads = WORK_ITEMS,                                                \
+                             .fast_memory = SHARED_FLOATS * sizeof(float)},                        \
+             (const char *const[]){id, __VA_ARGS__, NULL})
+
+static void waves(void **state)
+{
+    (void)state;
+    FINDS_ON("emulated:amd", mfma_missing_lane, "work-item 0 waits in v_mfma_f32_32x32x8_f16 at ",
+             ", and work-item 37 has ended");
+    FINDS_ON("emulated:amd", mfma_in_a_branch,
+             "work-item 0 waits in v_mfma_f32_32x32x8_bf16_1k at ",
+             ", and work-item 32 in a barrier at ");
+    FINDS_ON("emulated:amd-rdna3", shares_in_waves, " shared bytes ", ", which work-item ",
+             " with no barrier between");
+    for (int s = 0; s < SEEDS; s++) {
+        emulated_run r = run_of(shares_in_waves, seeds[s]);
+        r.device = "emulated:amd";
+        assert_int_equal(run(&r), ATTUNE_OK);
+        for (int i = 0; i < WORK_ITEMS; i++) assert_true(r.output[i] == (float)(i ^ 32));
+    }
+}
+
+static void repeated_operands(void **state)
+{
+    (void)state;
+    FINDS_ON("emulated:amd-rdna3", wmma_a_differs,
+             "work-items 3 and 19 come to v_wmma_f32_16x16x16_f16 of RDNA3 at ",
+             " with different words 5 of A, which the one has to repeat");
+    FINDS_ON("emulated:amd-rdna3", wmma_b_differs,
+             "work-items 35 and 51 come to v_wmma_f32_16x16x16_bf16 of RDNA3 at ",
+             " with different words 7 of B, which the one has to repeat");
+}
+
+static void instructions_of_others(void **state)
+{
+    (void)state;
+    FINDS_ON("emulated:nvidia", comes_to_mfma, " comes to v_mfma_f32_16x16x16_f16 at ",
+             ", which emulated:nvidia does not have");
+    FINDS_ON("emulated:amd-rdna3", comes_to_mfma, " comes to v_mfma_f32_16x16x16_f16 at ",
+             ", which emulated:amd-rdna3 does not have");
+    FINDS_ON("emulated:amd-rdna4", comes_to_wmma_rdna3, " v_wmma_f32_16x16x16_f16 of RDNA3 at ",
+             ", which emulated:amd-rdna4 does not have");
+    FINDS_ON("emulated:amd-rdna3", comes_to_wmma_rdna4, " v_wmma_f32_16x16x16_bf16 of RDNA4 at ",
+             ", which emulated:amd-rdna3 does not have");
+    FINDS_ON("emulated:amd", comes_to_wmma_rdna4, " v_wmma_f32_16x16x16_bf16 of RDNA4 at ",
+             ", which emulated:amd does not have");
+    FINDS_ON("emulated:amd-cdna3", comes_to_mma, " comes to mma.sync at ",
+             ", which emulated:amd-cdna3 does not have");
+    FINDS_ON("emulated:amd", comes_to_ldmatrix, " comes to ldmatrix at ", " does not have");
+    FINDS_ON("emulated:amd", comes_to_copy, " comes to cp.async at ", " does not have");
+    FINDS_ON("emulated:amd", comes_to_commit, " comes to cp.async.commit_group at ",
+             " does not have");
+    FINDS_ON("emulated:amd-rdna4", comes_to_wait, " comes to cp.async.wait_group at ",
+             " does not have");
+    FINDS_ON("emulated:amd", comes_to_tf32, " comes to cvt.rna.tf32 at ", " does not have");
+}
+
+static void groups_are_whole_waves(void **state)
+{
+    (void)state;
+    emulated_run r = run_of(exchanges, NULL);
+    r.threads = 96;
+    r.device = "emulated:amd";
+    assert_int_equal(run(&r), ATTUNE_BUILD_FAILED);
+    assert_non_null(
+        strstr(attune_error_detail(), "96 work-items a group are no whole warps of 64"));
+    r.threads = 48;
+    r.device = "emulated:amd-rdna4";
+    assert_int_equal(run(&r), ATTUNE_BUILD_FAILED);
+    assert_non_null(
+        strstr(attune_error_detail(), "48 work-items a group are no whole warps of 32"));
 }
 
 /* Of many findings the report is about the first group, whatever thread ran first. */
@@ -208,10 +299,18 @@ static void seeds_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(correct_kernels),   cmocka_unit_test(races),
-        cmocka_unit_test(shared_memory),     cmocka_unit_test(waiting),
-        cmocka_unit_test(buffers),           cmocka_unit_test(copies_under_way),
-        cmocka_unit_test(matrices),          cmocka_unit_test(first_of_many),
+        cmocka_unit_test(correct_kernels),
+        cmocka_unit_test(races),
+        cmocka_unit_test(shared_memory),
+        cmocka_unit_test(waiting),
+        cmocka_unit_test(buffers),
+        cmocka_unit_test(copies_under_way),
+        cmocka_unit_test(matrices),
+        cmocka_unit_test(waves),
+        cmocka_unit_test(repeated_operands),
+        cmocka_unit_test(instructions_of_others),
+        cmocka_unit_test(groups_are_whole_waves),
+        cmocka_unit_test(first_of_many),
         cmocka_unit_test(seeds_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

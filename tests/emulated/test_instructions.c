@@ -1,4 +1,4 @@
-/* Every instruction of the emulated GPU against its definition, element by element. */
+/* Every instruction of the emulated NVIDIA GPUs against its definition, element by element. */
 #include "fixture.h"
 #include "kernels.h"
 
@@ -191,7 +191,7 @@ static void put_operands(const mma_shape *shape, const matrices *x, int lane, un
     }
 }
 
-static void check_mma(const mma_shape *shape, int device)
+static void check_mma(const mma_shape *shape, const char *device)
 {
     const matrices x = random_matrices();
     unsigned operands[OPERAND_WORDS];
@@ -215,8 +215,10 @@ static void matrices_multiply(void **state)
     static const mma_shape shapes[] = {{.kernel = multiplies_f16, .k = 16, .bits = 16},
                                        {.kernel = multiplies_bf16, .k = 16, .bits = 16},
                                        {.kernel = multiplies_tf32, .k = 8, .bits = 32}};
+    static const char *const devices[] = {"emulated:nvidia", "emulated:nvidia-ampere",
+                                          "emulated:nvidia-hopper"};
     for (int i = 0; i < 3; i++)
-        for (int device = 0; device < 3; device++) check_mma(&shapes[i], device);
+        for (int d = 0; d < 3; d++) check_mma(&shapes[i], devices[d]);
 }
 
 /* ---- numbers ---- */

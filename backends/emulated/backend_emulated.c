@@ -3,7 +3,7 @@
  * backend.h: a launch locks its lists of groups and buffers, and makes room for asynchronous copies when there are more than ever before. */
 #include "backend.h"
 
-#include "gpu.h"
+#include "gpus.h"
 #include "group.h"
 #include "group_pool.h"
 #include "place.h"
@@ -21,11 +21,13 @@ extern const attune_kernel_table attune_kernel_table_emulated; /* generated */
 typedef struct emulated_device {
     buffer_list buffers;
     uint64_t seed;
+    bool counts_conflicts;
     const gpu *gpu;
     attune_parallel_for *parallel_for;
     void *pool;
     int32_t threads;      /* the pool of threads_parallel_for */
-    pthread_mutex_t lock; /* of findings */
+    pthread_mutex_t lock; /* of findings and conflicts */
+    lds_table conflicts;
 } emulated_device;
 
 /* ---- devices ---- */
@@ -59,29 +61,56 @@ static void emulated_caps(int index, attune_device_caps *caps)
     snprintf(caps->features, sizeof caps->features, "%s", of->features);
 }
 
-/* ATTUNE_EMULATED is "seed=N". */
-static attune_status read_seed(uint64_t *seed)
+/* ---- ATTUNE_EMULATED ---- */
+
+typedef struct wishes {
+    uint64_t seed;
+    bool conflicts;
+} wishes;
+
+static bool read_seed(const char *digits, size_t length, uint64_t *seed)
 {
-    static const char key[] = "seed=";
-    const char *const text = getenv("ATTUNE_EMULATED");
-    *seed = 0;
-    if (text == NULL || text[0] == '\0') return ATTUNE_OK;
-    const char *const digits = text + strlen(key);
-    if (strncmp(text, key, strlen(key)) == 0 && digits[0] != '\0' &&
-        digits[strspn(digits, "0123456789")] == '\0') {
-        errno = 0;
-        *seed = strtoull(digits, NULL, 10);
-        if (errno == 0) return ATTUNE_OK;
-    }
-    return attune_fail(ATTUNE_INVALID_ARGUMENT,
-                       "ATTUNE_EMULATED is \"%s\"; \"seed=\" and a number below 2^64 is accepted",
-                       text);
+    if (length == 0 || strspn(digits, "0123456789") != length) return false;
+    errno = 0;
+    *seed = strtoull(digits, NULL, 10);
+    return errno == 0;
 }
+
+static bool read_wish(const char *word, size_t length, wishes *w)
+{
+    static const char seed[] = "seed=", conflicts[] = "conflicts";
+    const size_t key = strlen(seed);
+    if (length == strlen(conflicts) && strncmp(word, conflicts, length) == 0)
+        return w->conflicts = true;
+    return length > key && strncmp(word, seed, key) == 0 &&
+           read_seed(word + key, length - key, &w->seed);
+}
+
+static attune_status read_wishes(wishes *w)
+{
+    const char *const text = getenv("ATTUNE_EMULATED");
+    *w = (wishes){.seed = 0};
+    if (text == NULL || text[0] == '\0') return ATTUNE_OK;
+    for (const char *word = text;; word++) {
+        const size_t length = strcspn(word, ",");
+        if (!read_wish(word, length, w))
+            return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                               "ATTUNE_EMULATED is \"%s\"; \"seed=\" and a number below 2^64, "
+                               "\"conflicts\", and both with a comma between are accepted",
+                               text);
+        word += length;
+        if (*word == '\0') return ATTUNE_OK;
+    }
+}
+
+/* ---- a device ---- */
 
 static void emulated_close(void *device)
 {
     emulated_device *const d = device;
     group_pool_close();
+    if (d->counts_conflicts) lds_print(&d->conflicts);
+    free(d->conflicts.at);
     pthread_mutex_destroy(&d->lock);
     buffers_destroy(&d->buffers);
     free(d);
@@ -89,15 +118,16 @@ static void emulated_close(void *device)
 
 static attune_status emulated_open(int index, const attune_context_options *options, void **device)
 {
-    uint64_t seed;
-    const attune_status status = read_seed(&seed);
+    wishes w;
+    const attune_status status = read_wishes(&w);
     if (status != ATTUNE_OK) return status;
     emulated_device *const opened = malloc(sizeof *opened);
     if (opened == NULL)
         return attune_fail(ATTUNE_OUT_OF_MEMORY, "emulated: no memory for a device");
     const bool own = options->parallel_for == NULL;
     *opened = (emulated_device){
-        .seed = seed,
+        .seed = w.seed,
+        .counts_conflicts = w.conflicts && gpus[index].has_lds,
         .gpu = &gpus[index],
         .parallel_for = own ? threads_parallel_for : options->parallel_for,
         .pool = own ? &opened->threads : options->pool,
@@ -163,6 +193,20 @@ static void note(group_loop *loop, const group *g)
     pthread_mutex_unlock(&loop->device->lock);
 }
 
+static bool count_conflicts(emulated_device *d, group *g)
+{
+    pthread_mutex_lock(&d->lock);
+    const bool counted = lds_count(g, &d->conflicts);
+    pthread_mutex_unlock(&d->lock);
+    if (!counted) g->found = (finding){.head = "there is no memory to count its bank conflicts"};
+    return counted;
+}
+
+static bool run_group(emulated_device *d, group *g)
+{
+    return group_run(g, d->seed) && (!g->counts_conflicts || count_conflicts(d, g));
+}
+
 static void run_groups(int64_t first, int64_t last, void *user)
 {
     group_loop *const loop = user;
@@ -172,8 +216,9 @@ static void run_groups(int64_t first, int64_t last, void *user)
     g->launch = loop->launch;
     g->gpu = d->gpu;
     g->buffers = &d->buffers;
+    g->counts_conflicts = d->counts_conflicts;
     for (g->number = first; g->number < last; g->number++)
-        if (!group_run(g, d->seed)) note(loop, g);
+        if (!run_group(d, g)) note(loop, g);
     group_pool_give(g);
 }
 

@@ -47,7 +47,10 @@ group *group_create(void)
 void group_destroy(group *g)
 {
     if (g == NULL) return;
-    for (int i = 0; i < MOST_WORK_ITEMS; i++) free(g->items[i].copies);
+    for (int i = 0; i < MOST_WORK_ITEMS; i++) {
+        free(g->items[i].copies);
+        free(g->items[i].lds.at);
+    }
     munmap(g->items[0].stack, (size_t)STACK * MOST_WORK_ITEMS);
     shared_destroy(&g->shared);
     free(g);
@@ -246,6 +249,7 @@ bool group_run(group *g, uint64_t seed)
         work_item *const item = &g->items[i];
         item->copy_count = 0;
         item->copy_groups = 0;
+        item->lds.count = 0;
         coroutine_prepare(&item->context, item->stack, STACK, item_main);
         make_ready(g, item);
     }

@@ -7,7 +7,8 @@
 
 #include "buffers.h"
 #include "coroutine.h"
-#include "gpu.h"
+#include "gpus.h"
+#include "lds.h"
 #include "shadow.h"
 
 #include <stdbool.h>
@@ -50,6 +51,7 @@ typedef struct work_item {
     async_copy *copies;
     int copy_count, copy_capacity;
     int64_t copy_groups; /* committed so far */
+    lds_log lds;
 } work_item;
 
 /* A finding, one sentence: `head` place(first) `middle` place(second) `tail`. */
@@ -65,6 +67,7 @@ typedef struct group {
     const attune_launch *launch;
     const gpu *gpu;
     buffer_list *buffers;
+    bool counts_conflicts;
     int64_t number;
     uint64_t random; /* 0: work-items run in order, and only barriers stop them */
 
@@ -91,7 +94,7 @@ extern _Thread_local group *current_group __attribute__((visibility("hidden")));
 group *group_create(void);
 void group_destroy(group *g);
 
-/* Runs one group of a kernel to its end; false where there was a finding, which is in g->found then. row, launch, gpu, buffers and number
+/* Runs one group of a kernel to its end; false where there was a finding, which is in g->found then. row, launch, gpu, buffers, counts_conflicts and number
  * are set; `seed` 0 is the fixed order. */
 bool group_run(group *g, uint64_t seed);
 

@@ -76,6 +76,18 @@ _Noreturn static void fail_aligned(group *g, const void *address, size_t bytes, 
     group_fail(g, &found);
 }
 
+static void note_conflicts(group *g, size_t offset, size_t bytes, bool is_write, const void *where)
+{
+    const lds_access access = {.where = where,
+                               .offset = (uint32_t)offset,
+                               .bytes = bytes <= UINT8_MAX ? (uint8_t)bytes : UINT8_MAX,
+                               .is_write = is_write};
+    if (lds_note(g, &access)) return;
+    finding found = {.first = where};
+    snprintf(found.head, sizeof found.head, "there is no memory to count bank conflicts at ");
+    group_fail(g, &found);
+}
+
 void memory_access(group *g, const void *address, size_t bytes, size_t alignment, bool is_write,
                    const void *where)
 {
@@ -95,4 +107,5 @@ void memory_access(group *g, const void *address, size_t bytes, size_t alignment
         shared_write(g, g->running, offset, bytes, where);
     else
         shared_read(g, g->running, offset, bytes, where);
+    if (g->counts_conflicts) note_conflicts(g, offset, bytes, is_write, where);
 }

@@ -28,7 +28,7 @@ attune_group_function read_before_wait, read_before_barrier, written_before_wait
 attune_group_function multiplies_mfma_32x32x8_f16, multiplies_mfma_32x32x8_bf16,
     multiplies_mfma_16x16x16_f16, multiplies_mfma_16x16x16_bf16, multiplies_wmma_rdna3_f16,
     multiplies_wmma_rdna3_bf16, multiplies_wmma_rdna4_f16, multiplies_wmma_rdna4_bf16,
-    shuffles_by_32, shares_in_waves;
+    shuffles_by_32, shares_in_waves, conflicts;
 
 attune_group_function mfma_missing_lane, mfma_in_a_branch, wmma_a_differs, wmma_b_differs;
 

@@ -135,3 +135,19 @@ KERNEL(comes_to_tf32)
 {
     ((unsigned *)o)[THREAD] = emulated_tf32(1); /* fault comes_to_tf32 1 */
 }
+
+/* ---- bank conflicts; each work-item has 16 bytes of shared memory ---- */
+
+/* Writes its own 16 bytes, reads those of work-item 8 i, and three times, with every second lane, two words. */
+KERNEL(conflicts)
+{
+    const int i = THREAD;
+    const quad own = {(float)i, 0.0f, 0.0f, 0.0f};
+    *((quad *)shared() + i) = own;
+    BARRIER();
+    const quad other = *((const quad *)shared() + i * 8 % 64);
+    float sum = other[0];
+    for (int round = 0; round < 3; round++)
+        if (i % 2 == 0) sum += shared()[i * 4], sum += shared()[i * 4 + 1];
+    ((float *)o)[i] = sum;
+}

@@ -286,8 +286,9 @@ static void first_of_many(void **state)
 static void seeds_are_checked(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"seed",    "seed=", "seed=-1",
-                                      "seed=1x", "3",     "seed=99999999999999999999"};
+    static const char *const bad[] = {
+        "seed",     "seed=",   "seed=-1",    "seed=1x",         "3", "seed=99999999999999999999",
+        "conflict", "seed=1,", ",conflicts", "conflicts;seed=1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         emulated_run r = run_of(exchanges, bad[i]);
         assert_int_equal(run(&r), ATTUNE_INVALID_ARGUMENT);

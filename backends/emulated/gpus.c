@@ -1,4 +1,4 @@
-#include "gpu.h"
+#include "gpus.h"
 
 #include "shadow.h"
 
@@ -11,11 +11,12 @@
 enum { LDS = 64 * 1024 };
 #define AMD_CDNA                                                                                   \
     .device_class = "amd", .features = "amd mfma", .fast_memory = LDS, .warp_bits = 6,             \
-    .instructions = AMD_MFMA
+    .instructions = AMD_MFMA, .has_lds = true, .lds_swizzles_reads = true
 
 /* The arithmetic of WMMA is not published: one rounding an instruction is a guess. */
 #define AMD_RDNA                                                                                   \
-    .device_class = "amd", .fast_memory = LDS, .warp_bits = 5, .unit = &matrix_unit_exact
+    .device_class = "amd", .fast_memory = LDS, .warp_bits = 5, .unit = &matrix_unit_exact,         \
+    .has_lds = true
 
 const gpu gpus[GPUS] = {
     {
@@ -60,6 +61,7 @@ const gpu gpus[GPUS] = {
         .features = "amd wmma_rdna3",
         AMD_RDNA,
         .instructions = AMD_WMMA_RDNA3,
+        .lds_swizzles_reads = true,
     },
     {
         .id = "emulated:amd-rdna4",

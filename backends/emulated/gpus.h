@@ -1,9 +1,10 @@
 /* The emulated GPUs: what tells one from another. */
-#ifndef ATTUNE_EMULATED_GPU_H
-#define ATTUNE_EMULATED_GPU_H
+#ifndef ATTUNE_EMULATED_GPUS_H
+#define ATTUNE_EMULATED_GPUS_H
 
 #include "matrix_unit.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Instructions that not every GPU has; shuffles, barriers and emulated_exp2 belong to all. */
@@ -15,6 +16,8 @@ typedef struct gpu {
     int warp_bits; /* a warp, which AMD calls a wave, has 2^warp_bits lanes */
     instruction_set instructions;
     const matrix_unit *unit;
+    bool has_lds;            /* lds.h counts its conflicts */
+    bool lds_swizzles_reads; /* of 16 bytes */
 } gpu;
 
 enum { GPUS = 8 };

@@ -74,16 +74,20 @@ function(attune_add_kernels library target)
     endif()
 endfunction()
 
-# attune_embed_images(<library> <C file> <name> <architecture> <image>...): writes a C file that defines the array <name> of gpu_image
-# (backends/gpu/gpu.h): each image, KERNEL.<anything>, under its kernel's id, and adds it to the library. The assembler reads the images
-# themselves.
-function(attune_embed_images library file name architecture)
+# attune_embed_images(<library> <C file> <name> <image>...): writes a C file that defines the array <name> of gpu_image (backends/gpu/gpu.h), and adds
+# it to the library. Each image is there under its kernel's id and its architecture: KERNEL.ARCHITECTURE.<anything>, or KERNEL.<anything> where the
+# image chooses by itself. The assembler reads the images themselves.
+function(attune_embed_images library file name)
     set(blobs "")
     set(entries "")
     foreach(image IN LISTS ARGN)
-        get_filename_component(id "${image}" NAME_WE)
-        string(APPEND blobs "EMBED(${id}, \"${image}\")\n")
-        string(APPEND entries "    {\"${id}\", \"${architecture}\", image_${id}},\n")
+        get_filename_component(image_name "${image}" NAME)
+        string(REPLACE "." ";" parts "${image_name}")
+        list(POP_BACK parts)
+        list(POP_FRONT parts id architecture)
+        set(symbol "${id}_${architecture}")
+        string(APPEND blobs "EMBED(${symbol}, \"${image}\")\n")
+        string(APPEND entries "    {\"${id}\", \"${architecture}\", image_${symbol}},\n")
     endforeach()
     configure_file("${PROJECT_SOURCE_DIR}/codegen/images.c.in" "${file}" @ONLY)
     set_source_files_properties("${file}" TARGET_DIRECTORY ${library} PROPERTIES OBJECT_DEPENDS "${ARGN}"

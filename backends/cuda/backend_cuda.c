@@ -13,7 +13,7 @@ extern const gpu_image attune_images_cuda[];               /* generated: fat bin
 
 #define DRIVER(symbol, member)                                                                     \
     {                                                                                              \
-        symbol, offsetof(gpu_driver, member)                                                       \
+        .name = symbol, .place = offsetof(gpu_driver, member)                                      \
     }
 static const gpu_symbol driver_symbols[] = {
     DRIVER("cuInit", init),
@@ -47,9 +47,10 @@ static const gpu_symbol driver_symbols[] = {
     DRIVER("cuEventRecord", event_record),
     DRIVER("cuEventSynchronize", event_sync),
     DRIVER("cuEventElapsedTime", event_elapsed),
-    {NULL, 0},
+    {.name = NULL},
 };
 static gpu_driver driver;
+static const char *const driver_libraries[] = {"libcuda.so.1", NULL};
 
 /* CUresult */
 static gpu_fault fault_of(int code)
@@ -125,7 +126,7 @@ static void describe(int device, int version, attune_device_caps *caps)
 
 #define COMPILER(symbol, member)                                                                   \
     {                                                                                              \
-        symbol, offsetof(gpu_compiler, member)                                                     \
+        .name = symbol, .place = offsetof(gpu_compiler, member)                                    \
     }
 static const gpu_symbol compiler_symbols[] = {
     COMPILER("nvrtcVersion", version),
@@ -141,7 +142,7 @@ static const gpu_symbol compiler_symbols[] = {
     COMPILER("nvrtcGetErrorString", error_text),
     COMPILER("nvrtcGetNumSupportedArchs", architecture_count),
     COMPILER("nvrtcGetSupportedArchs", architectures),
-    {NULL, 0},
+    {.name = NULL},
 };
 static gpu_compiler compiler;
 
@@ -181,7 +182,7 @@ static void architecture_option(const char *device_class, char option[64])
 static const gpu_vendor cuda = {
     .backend = "cuda",
     .platform = "CUDA",
-    .driver_library = "libcuda.so.1",
+    .driver_libraries = driver_libraries,
     .compiler_libraries = compiler_libraries,
     .driver_symbols = driver_symbols,
     .compiler_symbols = compiler_symbols,

@@ -28,7 +28,8 @@ typedef struct gpu_driver {
     int (*context_release)(int device);
     int (*context_push)(void *context);
     int (*context_pop)(void **context);
-    int (*context_device)(int *device); /* of the current context */
+    int (*context_device)(
+        int *device); /* of the current context; NULL where a program has none to hand in */
     int (*context_sync)(void);
 
     int (*module_load)(void **module, const void *image, unsigned count, int *options,
@@ -76,10 +77,11 @@ typedef struct gpu_compiler {
     int (*architectures)(int *architectures);
 } gpu_compiler;
 
-/* A function's name in a library, and its place in gpu_driver or gpu_compiler. */
+/* A function's name in a library, and its place in gpu_driver or gpu_compiler, or in the vendor's struct that begins with one. */
 typedef struct gpu_symbol {
     const char *name;
     size_t place;
+    bool optional; /* NULL where the library has none */
 } gpu_symbol;
 
 /* What a driver's code means for Attune. */
@@ -100,8 +102,8 @@ typedef struct gpu_image {
 typedef struct gpu_vendor {
     const char *backend;  /* "cuda" */
     const char *platform; /* "CUDA" */
-    const char *driver_library;
-    const char *const *compiler_libraries;               /* tried in this order, ends with NULL */
+    const char *const *driver_libraries,
+        *const *compiler_libraries;                      /* tried in this order, end with NULL */
     const gpu_symbol *driver_symbols, *compiler_symbols; /* end with a NULL name */
     const gpu_image *images;                             /* ends with a NULL id */
     const char *const *compile_options; /* beside the architecture's, ends with NULL */
@@ -115,7 +117,8 @@ typedef struct gpu_vendor {
     } function_attributes;
 
     gpu_fault (*fault)(int code);
-    /* Fills device_class, features and info.driver of a device's caps, and info.reason where kernels can never run on it. */
+    /* Fills device_class, features and info.driver of a device's caps, and info.reason where kernels can never run on it. The rest is
+     * filled, max_groups with INT32_MAX. */
     void (*describe)(int device, int driver_version, attune_device_caps *caps);
     /* The compiler's option for a device of that class. */
     void (*architecture_option)(const char *device_class, char option[64]);
@@ -178,6 +181,9 @@ attune_status gpu_read(void *device, attune_buffer from, void *to, size_t bytes,
 attune_status gpu_sync(void *device, attune_stream stream);
 
 /* ---- kernels (gpu_kernel.c) ---- */
+
+/* Whether any kernel is compiled ahead of time for devices of that class. */
+bool gpu_has_image(const gpu_vendor *vendor, const char *device_class);
 
 attune_status gpu_load(void *device, const attune_kernel_row *row, void **kernel);
 void gpu_unload(void *device, void *kernel);

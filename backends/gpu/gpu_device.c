@@ -71,9 +71,10 @@ static void find_device(const gpu_vendor *vendor, int index, attune_device_caps 
     caps->clock_mhz = attribute(vendor, vendor->attributes.clock_khz, *device) / 1000;
     vendor->describe(*device, driver_version(vendor), caps);
     char why[256];
-    if (info->reason[0] == '\0' && vendor->images[0].id == NULL && !gpu_compiler_open(vendor, why))
+    if (info->reason[0] == '\0' && !gpu_has_image(vendor, caps->device_class) &&
+        !gpu_compiler_open(vendor, why))
         snprintf(info->reason, sizeof info->reason,
-                 "this library holds no compiled kernels, and %.200s", why);
+                 "this library holds no kernels compiled for it, and %.200s", why);
 }
 
 void gpu_caps(const gpu_vendor *vendor, int index, attune_device_caps *caps)
@@ -88,6 +89,10 @@ static attune_status use_context(gpu_device *device, void *context)
 {
     const gpu_vendor *const vendor = device->vendor;
     int code, owner = -1;
+    if (vendor->driver->context_device == NULL)
+        return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                           "native_context must be NULL: %s has devices and no contexts",
+                           vendor->platform);
     device->context = context;
     const attune_status status = gpu_enter(device);
     if (status != ATTUNE_OK) return status;

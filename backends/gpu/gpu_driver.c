@@ -6,14 +6,14 @@
 
 /* ---- libraries ---- */
 
-/* Fills the functions of `table` from a library; false where one is missing. */
+/* Fills the functions of `table` from a library; false where one is missing that is not optional. */
 static bool find_symbols(void *library, const char *name, const gpu_symbol *symbols, void *table,
                          char reason[256])
 {
     for (; symbols->name != NULL; symbols++) {
         /* POSIX promises that a function's address fits an object pointer */
         void *const found = dlsym(library, symbols->name);
-        if (found == NULL) {
+        if (found == NULL && !symbols->optional) {
             snprintf(reason, 256, "%s is too old or broken: it has no %s", name, symbols->name);
             return false;
         }
@@ -22,30 +22,51 @@ static bool find_symbols(void *library, const char *name, const gpu_symbol *symb
     return true;
 }
 
-bool gpu_driver_open(const gpu_vendor *vendor, char reason[256])
+/* Keeps the loader's first message; but that of a library which is there, and lacks another, tells more than that one is not there. */
+static void keep_message(const char *name, char message[200])
 {
-    void *const library = dlopen(vendor->driver_library, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        snprintf(reason, 256, "no %s driver: %s", vendor->platform, dlerror());
-        return false;
-    }
-    return find_symbols(library, vendor->driver_library, vendor->driver_symbols, vendor->driver,
-                        reason);
+    const char *const text = dlerror();
+    if (text == NULL) return;
+    if (message[0] == '\0' || strncmp(text, name, strlen(name)) != 0)
+        snprintf(message, 200, "%s", text);
 }
 
-/* The first library that has all functions. */
-static bool compiler_open(const gpu_vendor *vendor, char reason[256])
+/* The first library that has all functions. Where there is none, the reason tells of the last one that was opened, or is left; the message is
+ * the loader's. */
+static bool open_first(const char *const *names, const gpu_symbol *symbols, void *table,
+                       char reason[256], char message[200])
 {
-    snprintf(reason, 256, "there is no run-time compiler (%s or an older one)",
-             vendor->compiler_libraries[0]);
-    for (const char *const *name = vendor->compiler_libraries; *name != NULL; name++) {
-        void *const library = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
-        if (library == NULL) continue;
-        if (find_symbols(library, *name, vendor->compiler_symbols, vendor->compiler, reason))
-            return true;
+    message[0] = '\0';
+    for (; *names != NULL; names++) {
+        void *const library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+        if (library == NULL) {
+            keep_message(*names, message);
+            continue;
+        }
+        if (find_symbols(library, *names, symbols, table, reason)) return true;
         dlclose(library);
     }
     return false;
+}
+
+bool gpu_driver_open(const gpu_vendor *vendor, char reason[256])
+{
+    char message[200];
+    reason[0] = '\0';
+    if (open_first(vendor->driver_libraries, vendor->driver_symbols, vendor->driver, reason,
+                   message))
+        return true;
+    if (reason[0] == '\0') snprintf(reason, 256, "no %s driver: %s", vendor->platform, message);
+    return false;
+}
+
+static bool compiler_open(const gpu_vendor *vendor, char reason[256])
+{
+    char message[200];
+    snprintf(reason, 256, "there is no run-time compiler (%s or an older one)",
+             vendor->compiler_libraries[0]);
+    return open_first(vendor->compiler_libraries, vendor->compiler_symbols, vendor->compiler,
+                      reason, message);
 }
 
 bool gpu_compiler_open(const gpu_vendor *vendor, char reason[256])

@@ -34,14 +34,20 @@ static void refuse_with_code(gpu_kernel *kernel, const gpu_vendor *vendor, attun
 
 /* ---- modules ---- */
 
-static const gpu_image *find_image(const gpu_device *device, const char *id)
+/* The image of the kernel `id` (NULL: of any) for a class of devices. */
+static const gpu_image *find_image(const gpu_vendor *vendor, const char *device_class,
+                                   const char *id)
 {
-    for (const gpu_image *image = device->vendor->images; image->id != NULL; image++)
-        if (strcmp(image->id, id) == 0 &&
-            (image->architecture[0] == '\0' ||
-             strcmp(image->architecture, device->caps.device_class) == 0))
+    for (const gpu_image *image = vendor->images; image->id != NULL; image++)
+        if ((id == NULL || strcmp(image->id, id) == 0) &&
+            (image->architecture[0] == '\0' || strcmp(image->architecture, device_class) == 0))
             return image;
     return NULL;
+}
+
+bool gpu_has_image(const gpu_vendor *vendor, const char *device_class)
+{
+    return find_image(vendor, device_class, NULL) != NULL;
 }
 
 static void unload(gpu_kernel *kernel, const gpu_device *device)
@@ -124,7 +130,8 @@ static void build_module(gpu_kernel *kernel, const gpu_device *device)
 
 static void load_or_build(gpu_kernel *kernel, const gpu_device *device)
 {
-    const gpu_image *const image = find_image(device, kernel->row->id);
+    const gpu_image *const image =
+        find_image(device->vendor, device->caps.device_class, kernel->row->id);
     const int code = image != NULL ? load_module(kernel, device, image->data) : 0;
     if (image != NULL && code == 0) return;
     if (image == NULL || is_worth_another_try(device, code))

@@ -133,6 +133,7 @@ typedef struct attune_backend {
 extern const attune_backend attune_backend_cpu;
 extern const attune_backend attune_backend_opencl;
 extern const attune_backend attune_backend_cuda;
+extern const attune_backend attune_backend_hip;
 extern const attune_backend attune_backend_emulated;
 
 #endif

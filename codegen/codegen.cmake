@@ -98,6 +98,3 @@ function(attune_embed_images library file name)
         add_dependencies(${library} ${name})
     endif()
 endfunction()
-
-# No backend compiles these yet; their texts are there to be read and tested.
-attune_add_kernels("" hip)

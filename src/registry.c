@@ -25,6 +25,9 @@ static device_list lists[] = {
 #ifdef ATTUNE_WITH_CUDA
     {.backend = &attune_backend_cuda},
 #endif
+#ifdef ATTUNE_WITH_HIP
+    {.backend = &attune_backend_hip},
+#endif
 #ifdef ATTUNE_WITH_OPENCL
     {.backend = &attune_backend_opencl},
 #endif

@@ -11,7 +11,7 @@ extern "C" {
 /* What is known of a device, or of a backend that offers none. Strings end with NUL and are cut to fit. */
 typedef struct attune_device_info {
     char id[32]; /* "cpu", "cuda:0", "opencl:0"; of a backend without devices its name, "cuda" */
-    char backend[16];      /* "cpu", "cuda", "opencl" */
+    char backend[16];      /* "cpu", "cuda", "hip", "opencl" */
     char name[128];        /* the vendor's name of the device */
     char platform[128];    /* OpenCL platform, "CUDA", instruction set of the cpu */
     char driver[64];       /* driver or runtime version */
@@ -38,10 +38,10 @@ typedef struct attune_context_options {
     void *pool;        /* handed to parallel_for */
     int32_t threads;   /* of the library's own parallel_for; 0: OpenMP's default */
     /* An existing context to share. opencl: a cl_context, retained here; NULL: make one. cuda: a CUcontext that outlives this context;
-     * NULL: the device's primary context. */
+     * NULL: the device's primary context. hip: NULL, for HIP has none. */
     void *native_context;
-    /* What stream NULL means. opencl: a cl_command_queue, retained here; NULL: make one. cuda: a CUstream that outlives this context;
-     * NULL: CUDA's default stream. */
+    /* What stream NULL means. opencl: a cl_command_queue, retained here; NULL: make one. cuda, hip: a CUstream or hipStream_t that outlives
+     * this context; NULL: the default stream of CUDA or HIP. */
     void *native_queue;
 } attune_context_options;
 

@@ -19,6 +19,7 @@ add_library(kernels STATIC)
 attune_add_kernels(kernels c)
 attune_add_kernels(kernels opencl)
 attune_add_kernels("" cuda)
+attune_add_kernels("" hip)
 """
 
 

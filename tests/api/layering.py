@@ -32,6 +32,7 @@ WHITE_BOX = {
     "tests/api/test_options.c": {"context.h"},
     "tests/cuda": CONTRACT | {"gpu.h"},
     "tests/emulated": CONTRACT | {"emulated/instructions.h", "gpus.h", "lds.h", "matrix_unit.h"},
+    "tests/hip": CONTRACT | {"gpu.h"},
     "tests/golden/emulated": {"emulated/instructions.h"},
     "tests/opencl": CONTRACT | {"cl_loader.h", "opencl_device.h"},
 }

@@ -17,8 +17,8 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include "../gpu/scratch.h"
 #include "cache_entry.h"
-#include "scratch.h"
 
 /* ---- folders ---- */
 

@@ -12,9 +12,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "../gpu/scratch.h"
 #include "backend.h"
 #include "cache_entry.h"
-#include "scratch.h"
 
 /* ---- keys ---- */
 

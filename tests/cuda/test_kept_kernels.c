@@ -1,6 +1,6 @@
 /* Kernels that were compiled here and kept on disk: who may use them, and that a bad one costs a compilation and no more. */
+#include "../gpu/scratch.h"
 #include "fixture.h"
-#include "scratch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -155,9 +155,10 @@ static void without_code_and_compiler_there_is_no_device(void **state)
     gpu_vendor vendor = *device->vendor;
     vendor.images = no_images;
     gpu_caps(&vendor, 0, &caps);
-    assert_string_equal(caps.info.reason,
-                        "this library holds no kernels compiled for it, and there is no run-time compiler "
-                        "(libnone.so.13 or an older one)");
+    assert_string_equal(
+        caps.info.reason,
+        "this library holds no kernels compiled for it, and there is no run-time compiler "
+        "(libnone.so.13 or an older one)");
     vendor.images = images;
     gpu_caps(&vendor, 0, &caps);
     assert_string_equal(caps.info.reason, "");

@@ -1,6 +1,6 @@
 /* A folder of a test's own, which ATTUNE_CACHE names, and processes of its own. */
-#ifndef ATTUNE_TESTS_CUDA_SCRATCH_H
-#define ATTUNE_TESTS_CUDA_SCRATCH_H
+#ifndef ATTUNE_TESTS_GPU_SCRATCH_H
+#define ATTUNE_TESTS_GPU_SCRATCH_H
 
 #include <limits.h>
 

@@ -1,0 +1,71 @@
+#!/bin/bash
+# with_hip.sh FOLDER ARCHITECTURE MODE COMMAND...: runs a test on hip:0 of a stand-in for AMD's runtime that executes compiled code objects on the CPU, as a
+# GPU of that architecture. Its source is looked for in $ATTUNE_STANDINS, else in ../shared/tools beside the checkout, and built in FOLDER.
+# Exit 77 (SKIPPED) with a reason without it.
+#
+#     plain        waves in order, each to its barrier
+#     seed-N       in random order, and switched at random
+#     race         in order, with a race detector; a launch that it reports fails
+#
+# ATTUNE_TEST_HIPRTC=1: there must be a compiler at run time too, which is clang-19 with ROCm's device libraries.
+set -euo pipefail
+
+folder=$1 architecture=$2 mode=$3
+shift 3
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+source=${ATTUNE_STANDINS:-$root/../shared/tools}/fakehip
+
+skip() {
+    echo "SKIPPED: $*"
+    exit 77
+}
+
+# The stand-in translates code with the tables of a Python package.
+find_python() {
+    local python
+    for python in "${FAKEHIP_PYTHON:-}" "$root/build/venv/bin/python3" python3; do
+        if "$python" -c 'import sys, tinygrad; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$python"
+            return
+        fi
+    done
+    return 1
+}
+
+[[ -r $source/Makefile ]] || skip "no stand-in driver in $source (ATTUNE_STANDINS names another folder)"
+FAKEHIP_PYTHON=$(find_python) || skip "the stand-in driver needs a Python from 3.11 on with the package tinygrad"
+export FAKEHIP_PYTHON
+
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+if ! flock "$folder/lock" make -s -C "$folder" -f "$source/Makefile" OUT="$folder/driver" >"$folder/make.log" 2>&1; then
+    cat "$folder/make.log"
+    echo "FAIL: the stand-in driver does not build"
+    exit 1
+fi
+
+if [[ ${ATTUNE_TEST_HIPRTC:-} == 1 ]]; then
+    for tool in clang++-19 ld.lld-19 llvm-dis-19 llvm-as-19; do
+        command -v "$tool" >/dev/null || skip "no $tool (Debian: clang-19, lld-19, llvm-19)"
+    done
+    bitcode=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode
+    [[ -r $bitcode/oclc_isa_version_940.bc && -r /usr/include/hip/hip_runtime.h ]] ||
+        skip "no device libraries and headers of ROCm (Debian: rocm-device-libs, libamdhip64-dev)"
+    flock "$folder/lock" bash "$source/mkbitcode.sh" 19 "$folder/bitcode" >"$folder/bitcode.log" 2>&1 ||
+        { cat "$folder/bitcode.log" && exit 1; }
+    export CLANG=clang++-19 BITCODE=$folder/bitcode
+fi
+
+export LD_LIBRARY_PATH=$folder/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export FAKEHIP_ARCH=$architecture FAKEHIP_CACHE=$folder/programs ATTUNE_CACHE=${ATTUNE_CACHE:-$folder/kernels}
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+case $mode in
+plain) ;;
+seed-*) export FAKEHIP_SEED=${mode#seed-} ;;
+race) export FAKEHIP_RACE=2 ;;
+*)
+    echo "with_hip.sh: no mode '$mode'" >&2
+    exit 2
+    ;;
+esac
+exec "$@"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# How long a clean default build takes, how big what it installs is, and what its code for NVIDIA's GPUs takes. Exit 1 beyond 8 minutes of processor
+# How long a clean default build takes, how big what it installs is, and what its code for NVIDIA's and AMD's GPUs takes. Exit 1 beyond 8 minutes of processor
 # time (four on two processors, whatever else they do), where the shared library, with the code of every backend that could be compiled
 # here, is beyond 16 MB, or where a kernel spills.
 #
@@ -32,18 +32,21 @@ bytes() {
     find "$scratch/prefix" -type f -path "$1" -printf '%s\n' | awk '{ sum += $1 } END { printf "%d", sum }'
 }
 
-kernels=$(find "$scratch/build/generated" \( -name 'forward_*.c' -o -name '*.fatbin' \) | wc -l)
+kernels=$(find "$scratch/build/generated" \( -name 'forward_*.c' -o -name '*.fatbin' -o -name '*.co' \) | wc -l)
 echo "clean default build: $seconds s of processor time (at most $MAX_SECONDS s), $kernels kernels compiled"
 echo "installed: $(bytes '*') bytes: shared library $(bytes '*.so.*') (at most $MAX_BYTES), static library $(bytes '*.a'), command $(bytes '*/bin/*')"
 
-# ATTUNE_CUDA_ARCHS of the build, as CMake said it
-archs=$(sed -nE 's/^-- cuda: nvcc compiles for //p' "$scratch/log")
-if [[ -n $archs ]]; then
-    status=0
+# check_code TARGET TEST: what the code takes, for the architectures that the build compiled for, as CMake said it
+check_code() {
+    local target=$1 test=$2 status=0 archs
+    archs=$(sed -nE "s/^-- $target: .* compiles for (.*[0-9].*)/\\1/p" "$scratch/log")
+    [[ -n $archs ]] || return 0
     IFS=';' read -ra archs <<<"$archs"
-    "$python" -B tests/codegen/test_cuda_resources.py "$scratch/build/generated/cuda" "${archs[@]}" >"$scratch/resources" ||
-        status=$?
+    "$python" -B "$test" "$scratch/build/generated/$target" "${archs[@]}" >"$scratch/resources" || status=$?
     [[ $status == 0 ]] && tail -n 1 "$scratch/resources" || cat "$scratch/resources"
-    [[ $status == 0 || $status == 77 ]] || exit 1
-fi
+    [[ $status == 0 || $status == 77 ]]
+}
+
+check_code cuda tests/codegen/test_cuda_resources.py
+check_code hip tests/hip/test_resources.py
 [[ $seconds -le $MAX_SECONDS ]] && [[ $(bytes '*.so.*') -le $MAX_BYTES ]]

@@ -15,7 +15,9 @@ build() {
     export PATH=$PWD/build/venv/bin:$PATH
     local options=(-DCMAKE_BUILD_TYPE=Release -DATTUNE_BUILD_TESTS=OFF)
     command -v ninja >/dev/null && options+=(-G Ninja)
-    nvidia-smi >/dev/null 2>&1 || options+=(-DATTUNE_CUDA_ARCHS=none) # nothing here would run what takes minutes to compile
+    # nothing here would run what takes minutes to compile
+    nvidia-smi >/dev/null 2>&1 || options+=(-DATTUNE_CUDA_ARCHS=none)
+    [[ -e /dev/kfd ]] || options+=(-DATTUNE_HIP_ARCHS=none)
     mkdir -p "$BUILD"
     echo "building, log in $BUILD/build.log"
     if ! { cmake -S . -B "$BUILD" "${options[@]}" &&

@@ -101,7 +101,7 @@ build() {
     python=$(python_to_generate) || return
     if capability=$(of_gpu compute_cap); then options+=("-DATTUNE_CUDA_ARCHS=${capability/./}"); fi
     if command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
-    within cmake -S . -B $BUILD -DCMAKE_BUILD_TYPE=Release -DATTUNE_BUILD_TESTS=OFF -DATTUNE_WITH_OPENCL=OFF -DATTUNE_WITH_EMULATED=ON \
+    within cmake -S . -B $BUILD -DCMAKE_BUILD_TYPE=Release -DATTUNE_BUILD_TESTS=OFF -DATTUNE_WITH_OPENCL=OFF -DATTUNE_WITH_HIP=OFF -DATTUNE_WITH_EMULATED=ON \
         "-DPython3_EXECUTABLE=$python" "${options[@]}" &&
         within cmake --build $BUILD --parallel "$(nproc)" && build_program suite && build_program same_bits || return
     within $BUILD/bin/attune devices

@@ -10,8 +10,8 @@ cd "$(dirname "$0")/.."
 
 readonly MODE=${1:-demo}
 readonly VENV=build/venv
-# A formatter's release decides what is well formatted.
-readonly RUFF=ruff==0.17.6
+# A formatter's release decides what is well formatted, and one release has the tables of AMD's instructions that the stand-in driver reads.
+readonly RUFF=ruff==0.17.6 TINYGRAD=tinygrad==0.14.0
 
 say() {
     echo "setup.sh: $*" >&2
@@ -67,6 +67,17 @@ valgrind               valgrind           valgrind
 END
 }
 
+# What compiles for AMD's GPUs, ahead of time and at run time. Not every system has these, and without them tests are skipped.
+packages_amd() {
+    [[ $MODE == test ]] && cat <<'END'
+clang-19               -                  clang++-19
+lld-19                 -                  ld.lld-19
+llvm-19                -                  llvm-dis-19
+rocm-device-libs       -                  /usr/lib/*/amdgcn/bitcode/ockl.bc
+libamdhip64-dev        -                  /usr/include/hip/hip_runtime.h
+END
+}
+
 # is_there PROOF: a command, or a pattern of files
 is_there() {
     case $1 in
@@ -75,13 +86,25 @@ is_there() {
     esac
 }
 
-# missing COLUMN: the packages (1: Debian's names, 2: RHEL's) that are not there
-missing() {
+# absent COLUMN: of packages on stdin those (1: Debian's names, 2: RHEL's) that are not there
+absent() {
     local debian rhel proof
-    packages_"$MODE" | while read -r debian rhel proof; do
+    while read -r debian rhel proof; do
         is_there "$proof" || { [[ $1 == 1 ]] && echo "$debian" || echo "$rhel"; }
     done
+}
+
+missing() {
+    packages_"$MODE" | absent "$1"
     usable_python >/dev/null || { [[ $1 == 1 ]] && echo python3-venv || echo python3; }
+}
+
+# missing_amd: those that are not there and that the system has
+missing_amd() {
+    local package
+    for package in $(packages_amd | absent 1); do
+        ! apt-cache show "$package" >/dev/null 2>&1 || echo "$package"
+    done
 }
 
 apt() {
@@ -107,6 +130,15 @@ install_packages() {
     else
         say "not found here; on RHEL 9: dnf install $(missing 2 | grep -v '^-$' | xargs) (some come from CRB and EPEL)"
     fi
+}
+
+install_packages_amd() {
+    local wanted
+    command -v apt-cache >/dev/null || return 0
+    mapfile -t wanted < <(missing_amd)
+    [[ ${#wanted[@]} == 0 ]] && return
+    say "installing ${wanted[*]}"
+    retry refresh_and_install "${wanted[@]}" || say "apt-get could not install ${wanted[*]}, see build/apt.log; tests are skipped without"
 }
 
 # ---- Python ----
@@ -156,6 +188,11 @@ install_python() {
         # what reads the machine code of NVIDIA's compiler
         if is_there nvcc || is_there /usr/local/cuda/bin/nvcc; then tools=(cuobjdump nvdisasm); fi
         packages+=("${tools[@]/#/nvidia-cuda-}")
+        # what the stand-in for AMD's runtime reads machine code with
+        if "$VENV/bin/python3" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+            modules+=(tinygrad)
+            packages+=("$TINYGRAD")
+        fi
     fi
     has "${modules[@]}" && has_tools "${tools[@]}" && return
     say "installing ${packages[*]} into $VENV"
@@ -166,6 +203,7 @@ install_python() {
 [[ $MODE == demo || $MODE == test ]] || fail "usage: tools/setup.sh [demo|test]"
 mkdir -p build
 install_packages
+install_packages_amd
 install_python
 if [[ $MODE == test ]]; then
     PATH=$PWD/$VENV/bin:$PATH retry tools/opencl_runtimes.sh build/opencl cpu >/dev/null

@@ -37,7 +37,7 @@ static void reset(void)
 
 static int *current(void)
 {
-    static _Thread_local int device;
+    static int device;
     return &device;
 }
 
@@ -179,7 +179,7 @@ EXPORT int hipGetDevicePropertiesR0600(void *properties, int device)
 
 EXPORT const char *hipGetErrorName(int code)
 {
-    static _Thread_local char text[32];
+    static char text[32];
     snprintf(text, sizeof text, "FAKE_ERROR_%d", code);
     return text;
 }

@@ -26,7 +26,7 @@ typedef struct fake_hip_state {
     int work_device;                     /* that was current when something was last done */
     fake_launch launches[FAKE_LAUNCHES]; /* the first ones */
     int launch_count;
-    int *(*current)(void); /* the calling thread's device */
+    int *(*current)(void); /* the current device of the only thread */
     void (*reset)(void);
 } fake_hip_state;
 

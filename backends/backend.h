@@ -62,6 +62,11 @@ typedef struct attune_tuned_row {
     const char *kernel;
 } attune_tuned_row;
 
+/* Devices whose class begins so have the feature. */
+typedef struct attune_class_feature {
+    const char *beginning, *feature;
+} attune_class_feature;
+
 /* Sorted: rows by (op, dtype, head_dim), then preference; tuned rows by (device_class with "*" last, op, dtype, head_dim, max_seqlen_q), then
  * preference. */
 typedef struct attune_kernel_table {
@@ -69,7 +74,8 @@ typedef struct attune_kernel_table {
     int row_count;
     const attune_tuned_row *tuned;
     int tuned_count;
-    const char *const *device_classes; /* the target's, oldest first, then NULL; NULL: any */
+    const char *const *device_classes;          /* the target's, then NULL; NULL: any */
+    const attune_class_feature *class_features; /* ends with a NULL beginning; NULL: none */
 } attune_kernel_table;
 
 /* ---- devices ---- */

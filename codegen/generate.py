@@ -38,10 +38,12 @@ GOLDENS = [
     ("opencl", "x86_64", "forward_bf16_d64_vector_q12r12k128n32w16"),
     ("opencl", "x86_64", "forward_f32_d128_simt_q16k32t128"),
     ("cuda", "x86_64", "forward_f16_d64_simt_q32k32t128"),
-    ("cuda", "x86_64", "forward_f16_d128_matrix_q128k64t128b2h0r1"),
+    ("cuda", "x86_64", "forward_f16_d128_matrix_q128k64t128b2h0r1u0"),
     ("hip", "x86_64", "forward_f16_d64_simt_q32k32t128"),
+    ("hip", "x86_64", "forward_f16_d128_matrix_q128k64t256b2h1r1u1"),
+    ("hip", "x86_64", "forward_bf16_d64_matrix_q128k32t256b2h0r0u3"),
     ("emulated", "x86_64", "forward_f16_d64_simt_q32k32t128"),
-    ("emulated", "x86_64", "forward_f16_d128_matrix_q64k32t128b2h0r1"),
+    ("emulated", "x86_64", "forward_f16_d128_matrix_q64k32t128b2h0r1u0"),
 ]
 
 FOLDERS = {"c": "cpu"}  # backends/<x> of a target whose backend has another name
@@ -96,7 +98,7 @@ class Generator:
         serves = row.device_class in ("*", *self.spec.classes_for(point))
         if self.spec.device_classes(target) is None or serves:
             return reasons
-        return [*reasons, f"{row.device_class} is older than {' '.join(point.features)}"]
+        return [*reasons, f"{row.device_class} lacks {' '.join(point.features)}"]
 
     def _built_for(self, point, tuned):
         """The device classes that a point is compiled for: those that may run it, and of these the ones that its tuned rows name."""

@@ -47,7 +47,7 @@ class Renderer:
         key = (point.target, point.variant.name, body_name(point))
         if key not in self._bodies:
             self._bodies[key] = self.environment.get_template("body.j2").render(
-                dialect_files=point.variant.files,
+                dialect_files=point.dialect_files,
                 kernel_abi=self.kernel_abi,
                 engine_files=self.spec.engines[point.engine]["files"],
                 op=point.op,
@@ -75,6 +75,7 @@ class Renderer:
             bodies=bodies,
             tuned=tuned,
             device_classes=settings.get("device_classes"),
+            class_features=settings.get("class_features"),
         )
 
     def _row(self, point, embed):

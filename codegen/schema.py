@@ -1,5 +1,9 @@
 """The shape of templates/attention.toml: a key that is missing, unknown or of another type is one sentence that names its place."""
 
+import itertools
+
+ELEMENT_SIZES = {"f32": 4, "f16": 2, "bf16": 2}  # bytes, in the order of attune_dtype
+
 
 class SpecError(ValueError):
     """The spec or a tuned table says something that cannot be; the message names the place."""
@@ -17,7 +21,7 @@ _ENGINE = (
         "reproducible": str,
         "arithmetic": dict,
     },
-    {"doc": str, "unit": bool, "constants": dict},
+    {"doc": str, "constants": dict},
 )
 _AXIS = ({"letter": str, "values": list}, {})
 _EXPRESSION = (str, int)
@@ -28,7 +32,13 @@ _ARITHMETIC = (
 _RULE = ({"expr": str, "why": str}, {"engine": str, "target": str})
 _TARGET = (
     {"engines": list, "files": list, "suffix": str, "embed": bool},
-    {"constants": dict, "variant": list, "device_classes": list, "engine_features": dict},
+    {
+        "constants": dict,
+        "variant": list,
+        "device_classes": list,
+        "class_features": dict,
+        "classes_grow": bool,
+    },
 )
 _VARIANT = (
     {"name": str, "arch": str},
@@ -45,10 +55,11 @@ _UNIT = (
     {
         "name": str,
         "doc": str,
-        "targets": list,
-        "dtypes": list,
-        **dict.fromkeys(("lanes", "rows", "columns", "depth"), int),
-        **dict.fromkeys(("row_words", "column_words", "slots"), int),
+        **dict.fromkeys(("features", "dtypes"), list),
+        "dialects": dict,
+        **dict.fromkeys(("number", "lanes", "rows", "columns", "depth"), int),
+        **dict.fromkeys(("instructions", "fused", "row_words", "column_words", "slots"), int),
+        **dict.fromkeys(("async_copies", "row_multiple", "registers", "fast_memory"), int),
         **dict.fromkeys(("slot", "row", "column", "p"), str),
         "row_masks": list,
         **dict.fromkeys(("query", "keys", "values"), dict),
@@ -56,7 +67,7 @@ _UNIT = (
     {},
 )
 _OPERAND = ({"row": str, "chunk": str}, {})
-_VALUES = ({"row": str, "chunk": str, "transposed": bool}, {"byte": str})
+_VALUES = ({"row": str, "chunk": str, "transposed": bool}, {"key": str, "byte": str})
 _TOP = ({"problem": dict, "engine": dict, "target": dict}, {"rule": list, "matrix_unit": list})
 
 
@@ -109,10 +120,9 @@ def _check_target(place, target, engines):
     _shape(place, target, _TARGET)
     for engine in target["engines"]:
         _one_of(place, "engine", engine, engines)
-    for engine, features in target.get("engine_features", {}).items():
-        _one_of(f"{place} engine_features", "engine", engine, target["engines"])
-        if type(features) is not list or not all(type(word) is str for word in features):
-            _fail(f"{place} engine_features", f"'{engine}' is no list of words")
+    for feature, beginnings in target.get("class_features", {}).items():
+        if type(beginnings) is not list or not all(type(word) is str for word in beginnings):
+            _fail(f"{place} class_features", f"'{feature}' is no list of words")
     axes = {axis for engine in target["engines"] for axis in engines[engine]["axes"]}
     for number, variant in enumerate(target.get("variant", ()), 1):
         at = f"{place} variant {number}"
@@ -123,15 +133,18 @@ def _check_target(place, target, engines):
 
 def _check_unit(place, unit, data):
     _shape(place, unit, _UNIT)
-    for target in unit["targets"]:
+    for target in unit["dialects"]:
         _one_of(place, "target", target, data["target"])
     for dtype in unit["dtypes"]:
         _one_of(place, "dtype", dtype, data["problem"]["dtype"])
     for operand in ("query", "keys"):
         _shape(f"{place} {operand}", unit[operand], _OPERAND)
     _shape(f"{place} values", unit["values"], _VALUES)
-    if unit["values"]["transposed"] == ("byte" in unit["values"]):
-        _fail(f"{place} values", "either transposed, or a byte")
+    by_word = {"key", "byte"} & set(unit["values"])
+    if len(by_word) != (0 if unit["values"]["transposed"] else 2):
+        _fail(f"{place} values", "either transposed, or a key and a byte")
+    if len({ELEMENT_SIZES[dtype] for dtype in unit["dtypes"]}) != 1:
+        _fail(place, "its dtypes are not of one size")
     if [type(mask) for mask in unit["row_masks"]] != [int, int]:
         _fail(place, "row_masks are two integers, the first and the last")
     if unit["rows"] * unit["columns"] % unit["lanes"] != 0:
@@ -152,9 +165,15 @@ def check(data):
         for key in ("engine", "target"):
             if key in rule:
                 _one_of(place, key, rule[key], data[key])
-    names = set()
-    for number, unit in enumerate(data.get("matrix_unit", ()), 1):
-        _check_unit(f"[[matrix_unit]] {number}", unit, data)
+    names, served = set(), set()
+    for row, unit in enumerate(data.get("matrix_unit", ()), 1):
+        place = f"[[matrix_unit]] {row}"
+        _check_unit(place, unit, data)
         if unit["name"] in names:
-            _fail(f"[[matrix_unit]] {number}", f"another is called '{unit['name']}'")
+            _fail(place, f"another is called '{unit['name']}'")
         names.add(unit["name"])
+        for target, dtype in itertools.product(unit["dialects"], unit["dtypes"]):
+            key = (target, dtype, unit["number"])
+            if key in served:
+                _fail(place, f"another of {target} takes {dtype} as number {unit['number']}")
+            served.add(key)

@@ -86,8 +86,7 @@ def evaluate(text, values):
         raise SpecError(f"expression '{text}': {error}") from None
 
 
-ELEMENT_SIZES = {"f32": 4, "f16": 2, "bf16": 2}  # bytes
-DTYPES = tuple(ELEMENT_SIZES)  # in the order of attune_dtype
+DTYPES = tuple(schema.ELEMENT_SIZES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +125,11 @@ class Point:
     id: str
 
     @property
+    def dialect_files(self):
+        """The texts that spell what its engine and the algorithm say."""
+        return self.variant.files + ((self.unit["dialects"][self.target],) if self.unit else ())
+
+    @property
     def key(self):
         return self.op, self.dtype, self.head_dim
 
@@ -139,7 +143,7 @@ class Point:
         """Every name that an expression of the spec may use."""
         return {
             **{dtype: int(dtype == self.dtype) for dtype in DTYPES},
-            "element_size": ELEMENT_SIZES[self.dtype],
+            "element_size": schema.ELEMENT_SIZES[self.dtype],
             "head_dim": self.head_dim,
             **dict(self.variant.constants),
             **{f"unit_{name}": n for name, n in (self.unit or {}).items() if isinstance(n, int)},
@@ -160,10 +164,7 @@ class Spec:
         self.engines = self.data["engine"]
         self.targets = self.data["target"]
         self.rules = self.data.get("rule", [])
-        self.units = [
-            dict(row, accumulators=row["rows"] * row["columns"] // row["lanes"])
-            for row in self.data.get("matrix_unit", [])
-        ]
+        self.units = [_completed(row) for row in self.data.get("matrix_unit", [])]
 
     def target(self, name):
         """The table of a target."""
@@ -208,7 +209,7 @@ class Spec:
         for engine in self.target(target)["engines"]:
             tilings = list(self._tilings(target, arch, engine))
             for key, (variant, values, tuning) in itertools.product(keys, tilings):
-                if not self._has_unit(target, engine, key[1]):
+                if not self._has_unit(target, key[1], values):
                     continue
                 kernel = names.kernel_id(*key, engine, tuning)
                 if wanted(kernel):
@@ -227,6 +228,7 @@ class Spec:
 
     def _point(self, target, variant, key, engine, values, kernel):
         op, dtype, head_dim = key
+        unit = self.unit(target, dtype, values.get("unit"))
         point = Point(
             target=target,
             variant=variant,
@@ -235,31 +237,48 @@ class Spec:
             head_dim=head_dim,
             engine=engine,
             axes=tuple(values.items()),
-            features=variant.features + self._engine_features(target, engine),
-            unit=self.unit(target, dtype) if self.engines[engine].get("unit") else None,
+            features=variant.features + tuple(unit["features"] if unit else ()),
+            unit=unit,
             constants=(),
             id=kernel,
         )
-        formulas = self.engines[engine].get("constants", {})
-        constants = ((name, evaluate(text, point.values)) for name, text in formulas.items())
-        return dataclasses.replace(point, constants=tuple(constants)) if formulas else point
+        formulas = self.engines[engine].get("constants")
+        if formulas is None:
+            return point
+        known, constants = point.values, {}
+        for name, text in formulas.items():
+            known[name] = constants[name] = evaluate(text, known)
+        return dataclasses.replace(point, constants=tuple(constants.items()))
 
-    def unit(self, target, dtype):
-        """The row of the matrix unit of a target that takes a dtype; None where there is none."""
-        rows = (row for row in self.units if target in row["targets"] and dtype in row["dtypes"])
-        return next(rows, None)
+    def unit(self, target, dtype, number):
+        """The row of the matrix unit of a target that takes a dtype and has that number; None where there is none."""
+        return next(
+            (
+                row
+                for row in self.units
+                if row["number"] == number and target in row["dialects"] and dtype in row["dtypes"]
+            ),
+            None,
+        )
 
-    def _has_unit(self, target, engine, dtype):
-        return not self.engines[engine].get("unit") or self.unit(target, dtype) is not None
+    def _has_unit(self, target, dtype, axes):
+        return "unit" not in axes or self.unit(target, dtype, axes["unit"]) is not None
 
-    def _engine_features(self, target, engine):
-        return tuple(self.target(target).get("engine_features", {}).get(engine, ()))
+    def _class_features(self, target):
+        """{device class: the features that its name tells}."""
+        table, features = self.target(target), {}
+        classes = self.device_classes(target) or []
+        for number, name in enumerate(classes):
+            told = table.get("class_features", {}).items()
+            features[name] = {word for word, starts in told if name.startswith(tuple(starts))}
+            features[name].update(classes[: number + 1] if table.get("classes_grow") else [name])
+        return features
 
     def classes_for(self, point):
-        """The device classes that have the point's features, of those that the target names."""
-        classes = self.device_classes(point.target) or []
-        oldest = [classes.index(word) for word in point.features if word in classes]
-        return classes[max(oldest, default=0) :]
+        """The device classes that have the point's features, of those that the target names; features of which no name tells do not count."""
+        features = self._class_features(point.target)
+        wanted = set(point.features) & set().union(*features.values())
+        return [name for name, has in features.items() if wanted <= has]
 
     def find(self, target, arch, kernel):
         """(point, reasons) of an id; SpecError where the spec holds no such combination."""
@@ -274,8 +293,6 @@ class Spec:
         for name, value, known in chosen:
             if value not in known:
                 raise SpecError(f"'{kernel}': {target} has no {name} {value}")
-        if not self._has_unit(target, engine, dtype):
-            raise SpecError(f"'{kernel}': no matrix unit of {target} takes {dtype}")
         axes = self.engines[engine]["axes"]
         letters = "".join(axis["letter"] for axis in axes.values())
         if [letter for letter, _ in tuning] != list(letters):
@@ -284,6 +301,9 @@ class Spec:
             if value not in axis["values"]:
                 raise SpecError(f"'{kernel}': {value} is no value of {name}")
         values = dict(zip(axes, (value for _, value in tuning)))
+        if not self._has_unit(target, dtype, values):
+            number = values["unit"]
+            raise SpecError(f"'{kernel}': {target} has no matrix unit {number} that takes {dtype}")
         variant = _first_fit(self.variants(target), arch, values)
         if variant is None:
             raise SpecError(f"'{kernel}': {target} makes none such for {arch}")
@@ -350,6 +370,25 @@ class Spec:
             **dict(point.constants),
         }
         return [(name.upper(), value) for name, value in named.items()]
+
+
+def _completed(unit):
+    """A row of the spec with what follows from it: how many sums a lane has, how many column tiles one load of K or of V serves, and how often
+    the lanes hold each element of an operand of rows."""
+    two = schema.ELEMENT_SIZES[unit["dtypes"][0]] == 2
+    together = max(1, 4 // unit["column_words"])
+    shared = two and not unit["values"]["transposed"]
+    elements = unit["row_words"] * (2 if two else 1)
+    value_tiles = 2 if shared else together
+    return {
+        **unit,
+        "accumulators": unit["rows"] * unit["columns"] // unit["lanes"],
+        "key_tiles": together,
+        "value_tiles": value_tiles,
+        "key_span": together * unit["columns"],
+        "value_span": value_tiles * unit["columns"],
+        "copies": elements * unit["lanes"] // (unit["rows"] * unit["depth"]),
+    }
 
 
 def _first_fit(variants, arch, axes):

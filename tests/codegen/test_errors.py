@@ -32,10 +32,26 @@ class Spec(unittest.TestCase):
                 "transposed = false",
                 r"unit\]\] 1 values: either transposed, or",
             ),
+            (r", key = .*", " }", r"unit\]\] 2 values: either transposed, or"),
+            (
+                r'^dtypes = \["f32"\]',
+                'dtypes = ["f32", "f16"]',
+                r"unit\]\] 2: its dtypes are not of one size",
+            ),
+            (
+                r"^number = 2",
+                "number = 1",
+                r"unit\]\] 4: another of hip takes f16 as number 1",
+            ),
+            (
+                r"^class_features = .*",
+                "class_features = { mfma = 'gfx9' }",
+                r"\[target.hip\] class_features: 'mfma' is no list of words",
+            ),
             (r"^row_masks = .*", "row_masks = [1]", r"unit\]\] 1: row_masks are two integers"),
             (
-                r"^targets = .*",
-                'targets = ["metal"]',
+                r"^dialects = .*",
+                'dialects = { metal = "" }',
                 r"unit\]\] 1: target 'metal' is unknown",
             ),
             (r'^dtypes = \["f32"\]', 'dtypes = ["f8"]', r"unit\]\] 2: dtype 'f8' is unknown"),
@@ -57,16 +73,6 @@ class Spec(unittest.TestCase):
                 r"axes.block_q: the value -1 is no integer from 0 up",
             ),
             (r"when = \{ lanes", "when = { lane", r"variant 1: axis 'lane' is unknown"),
-            (
-                r"^engine_features = .*$",
-                "engine_features = { vector = ['sm_80'] }",
-                r"cuda\] engine_features: engine 'vector' is unknown",
-            ),
-            (
-                r"^engine_features = .*$",
-                "engine_features = { simt = 80 }",
-                r"cuda\] engine_features: 'simt' is no list of words",
-            ),
             (r"qk_step = 1", "qk_step = [1]", r"'qk_step' is of type list where str or int bel"),
             (r'u_in = "0", ', "", r"\[engine.vector\] arithmetic: the key 'u_in' is missing"),
             (r'^reproducible = "1"$', "", r"\[engine.vector\]: the key 'reproducible' is missing"),
@@ -136,16 +142,19 @@ class Files(unittest.TestCase):
             with self.assertRaisesRegex(specification.SpecError, f"cpu/tuned.tsv:2: .*{message}"):
                 self.generator().tuned("c")
 
-    def test_a_tuned_row_for_a_device_without_the_engine(self):
-        spec = self.folder / "templates" / "attention.toml"
-        changed = SPEC.replace(
-            'engine_features = { matrix = ["sm_80"] }', "engine_features = { simt = ['sm_80'] }"
-        )
-        spec.write_text(changed, "utf-8")
-        with self.assertRaisesRegex(
-            specification.SpecError, "cuda/tuned.tsv:2: .*sm_75 is older than sm_80"
-        ):
-            self.generator().tuned("cuda")
+    def test_a_tuned_row_for_a_device_without_the_unit(self):
+        for target, device, kernel, lacks in [
+            ("cuda", "sm_75", "forward_f16_d64_matrix_q128k64t128b2h1r0u0", "sm_80"),
+            ("hip", "gfx1100", "forward_f16_d64_matrix_q128k64t256b2h1r0u1", "mfma"),
+            ("hip", "gfx1201", "forward_f16_d64_matrix_q128k32t256b2h0r0u3", "wmma_rdna3"),
+        ]:
+            row = f"{device}\tforward\tf16\t64\t*\t{kernel}"
+            path = self.folder / "backends" / target / "tuned.tsv"
+            path.write_text(f"{specification.TUNED_HEADER}\n{row}\n", "utf-8")
+            with self.assertRaisesRegex(
+                specification.SpecError, f"{target}/tuned.tsv:2: .*{device} lacks {lacks}"
+            ):
+                self.generator().tuned(target)
 
     def test_a_row_twice(self):
         path = self.folder / "backends" / "cpu" / "tuned.tsv"

@@ -233,41 +233,71 @@ class Tuned(unittest.TestCase):
                 specification.parse_tuned(text, "x/tuned.tsv")
 
 
-class EngineFeatures(unittest.TestCase):
-    """An engine that needs a device of some class or later."""
+class DeviceClasses(unittest.TestCase):
+    """Which devices may run a kernel, as the names of their classes tell."""
 
     def setUp(self):
-        folder = folder_with(self, "templates", "backends")
-        self.templates, self.backends = folder / "templates", folder / "backends"
-        spec = self.templates / "attention.toml"
-        there = 'engine_features = { matrix = ["sm_80"] }'
-        features = "engine_features = { simt = ['sm_86', 'sm_80'], matrix = ['sm_80'] }"
-        text = spec.read_text("utf-8")
-        self.assertEqual(text.count(there), 1)
-        spec.write_text(text.replace(there, features), "utf-8")
-        tuned = self.backends / "cuda" / "tuned.tsv"
-        kernel = "forward_f32_d32_simt_q64k64t128"
-        rows = f"sm_86\tforward\tf32\t32\t9\t{kernel}\n"
-        tuned.write_text(f"{specification.TUNED_HEADER}\n{rows}", "utf-8")
-        self.generator = generator(self.templates, self.backends)
+        folder = folder_with(self, "backends")
+        self.backends = folder / "backends"
+        self.generator = generator(backends=self.backends)
 
-    def outputs(self, globs):
-        return list(self.generator.files("cuda", "x86_64", globs, "x"))
+    def tune(self, target, *rows):
+        lines = [specification.TUNED_HEADER, *("\t".join(row) for row in rows)]
+        (self.backends / target / "tuned.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+
+    def outputs(self, target, globs):
+        return list(self.generator.files(target, "x86_64", globs, "x"))
+
+    def classes(self, target, *globs):
+        return {path.stem: names for path, names, _, _ in self.outputs(target, globs)}
 
     def test_older_classes_are_left_out(self):
-        kernels = ["forward_f32_d32_simt_q64k64*", "forward_f32_d32_simt_q32k32*"]
-        classes = {path.name: names for path, names, _, _ in self.outputs(kernels)}
+        tuned = "forward_f16_d64_matrix_q128k64t128b2h1r0u0"
+        more = "forward_f16_d64_matrix_q128k64t128b2h1r1u0"
+        self.tune("cuda", ("sm_86", "forward", "f16", "64", "9", tuned))
+        classes = self.classes("cuda", more)
         every = self.generator.spec.device_classes("cuda")
-        self.assertEqual(classes["kernel_table_cuda.c"], every)
-        self.assertEqual(
-            classes["forward_f32_d32_simt_q32k32t128.cu"], every[every.index("sm_86") :]
-        )
-        self.assertEqual(classes["forward_f32_d32_simt_q64k64t128.cu"], ["sm_86"])
+        self.assertEqual(classes["kernel_table_cuda"], every)
+        self.assertEqual(classes[more], every[every.index("sm_80") :])
+        self.assertEqual(classes[tuned], ["sm_86"])
+
+    def test_other_vendors_units_are_left_out(self):
+        point = "forward_f16_d64_matrix_q128k32t256b2h0r0u"
+        self.tune("hip")
+        classes = self.classes("hip", *(f"{point}{number}" for number in (1, 2, 3, 4)), "*simt_q8*")
+        every = self.generator.spec.device_classes("hip")
+        self.assertEqual(classes[f"{point}1"], ["gfx90a", "gfx942"])
+        self.assertEqual(classes[f"{point}3"], [name for name in every if name[:5] == "gfx11"])
+        self.assertEqual(classes[f"{point}4"], ["gfx1200", "gfx1201"])
+        self.assertEqual(classes["forward_f16_d64_simt_q8k32t128"], every)
 
     def test_rows_require_the_features(self):
-        *_, (_, _, _, table) = self.outputs([])
-        required = set(re.findall(r"requires_features = (.*),", table()))
-        self.assertEqual(required, {'"sm_86 sm_80"', '"sm_80"'})
+        for target, required in [
+            ("cuda", {"", "sm_80"}),
+            ("hip", {"", "mfma", "wmma_rdna3", "wmma_rdna4"}),
+        ]:
+            *_, (_, _, _, table) = self.outputs(target, [])
+            self.assertEqual(set(re.findall(r'requires_features = "(.*)",', table())), required)
+
+
+class Reproducible(unittest.TestCase):
+    def test_a_device_has_one_unit_for_a_head_dim(self):
+        """Another unit has other bits: the kernels that a plan may get for one head_dim, whatever its other sizes, are of one."""
+        g = generator()
+        for target in ("cuda", "hip"):
+            points = {point.id: point for point in g.selected(target, "x86_64", [])[0]}
+            units = {}
+            for row in g.tuned(target):
+                point = points[row.kernel]
+                if not point.unit or not g.spec.reproducible(point):
+                    continue
+                named = (
+                    (row.device_class,) if row.device_class != "*" else g.spec.classes_for(point)
+                )
+                for name in named:
+                    units.setdefault((name, row.dtype, row.head_dim), set()).add(point.unit["name"])
+            self.assertGreater(len(units), 10)
+            self.assertEqual({key: names for key, names in units.items() if len(names) > 1}, {})
 
 
 if __name__ == "__main__":

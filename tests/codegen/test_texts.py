@@ -16,6 +16,11 @@ import spec as specification
 ALGORITHM = re.compile(r"/\* ---- algorithm: forward ---- \*/\n(.*)/\* ---- end of algorithm", re.S)
 
 
+def templates(names):
+    """Their texts, one after the other."""
+    return "".join((ROOT / "templates" / name).read_text("utf-8") for name in names)
+
+
 class Texts(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -57,6 +62,35 @@ class Texts(unittest.TestCase):
             text = "".join(line.replace('\\"', '"').replace("\\\\", "\\") + "\n" for line in lines)
             point = next(p for p in self.points_of("opencl") if p.engine == engine)
             self.assertEqual(text, self.generator.renderer.body(point))
+
+    def test_vendors_differ_in_their_dialects_alone(self):
+        """A rendering less the lines of constants, unit and dialect is the same in CUDA and HIP, byte for byte; so the lines that differ are as many as these files have."""
+        for engine, kernels in {
+            "simt": [
+                ("cuda", "forward_f16_d64_simt_q32k32t128"),
+                ("hip", "forward_f16_d64_simt_q32k32t128"),
+            ],
+            "matrix": [
+                ("cuda", "forward_f16_d64_matrix_q128k64t128b2h1r1u0"),
+                *(
+                    ("hip", f"forward_f16_d64_matrix_q128k32t256b2h0r1u{unit}")
+                    for unit in (1, 2, 3, 4)
+                ),
+            ],
+        }.items():
+            shared = set()
+            for target, kernel in kernels:
+                point, reasons = self.generator.spec.find(target, "x86_64", kernel)
+                self.assertEqual(reasons, [])
+                text = self.generator.renderer.body(point)
+                for name in point.dialect_files:
+                    spelled = templates([name])
+                    self.assertEqual(text.count(spelled), 1, name)
+                    text = text.replace(spelled, "")
+                text, units = re.subn(r"/\* Matrix unit .*?(?=\n\n)", "", text, flags=re.S)
+                self.assertEqual(units, int(engine == "matrix"))
+                shared.add(text)
+            self.assertEqual(len(shared), 1, engine)
 
     def points_of(self, target):
         return [point for point in self.points if point.target == target]
@@ -158,7 +192,7 @@ class Contract(unittest.TestCase):
         primitives = self.contract["primitive"]
         self.assertLessEqual(len(primitives), 22)
         for engine in self.spec.engines:
-            text = (ROOT / "templates" / "engine" / f"{engine}.j2").read_text("utf-8")
+            text = templates(self.spec.engines[engine]["files"])
             for name, row in primitives.items():
                 if engine in row.get("for", [engine]):
                     self.assertTrue(self.defines(text, name), f"{engine} lacks {name}")
@@ -173,17 +207,18 @@ class Contract(unittest.TestCase):
         self.assertEqual(called - set(self.contract["primitive"]), {"block_locate"})
 
     def test_every_dialect_spells_every_word(self):
+        """Those of matrix units in the text of each unit."""
         for target in TARGETS:
             for variant in self.spec.variants(target):
-                text = "".join(
-                    (ROOT / "templates" / name).read_text("utf-8") for name in variant.files
-                )
-                for name, row in self.contract["word"].items():
-                    served = row.get("for", self.spec.target(target)["engines"])
-                    if set(served) & set(self.spec.target(target)["engines"]):
-                        self.assertTrue(
-                            self.defines(text, name), f"{target} {variant.name} lacks {name}"
-                        )
+                for engine in self.spec.target(target)["engines"]:
+                    units = [row for row in self.spec.units if target in row["dialects"]]
+                    for unit in units if engine == "matrix" else [None]:
+                        own = [unit["dialects"][target]] if unit else []
+                        text = templates([*variant.files, *own])
+                        for name, row in self.contract["word"].items():
+                            if engine in row["for"]:
+                                place = f"{target} {variant.name} {unit and unit['name']}"
+                                self.assertTrue(self.defines(text, name), f"{place} lacks {name}")
 
 
 if __name__ == "__main__":

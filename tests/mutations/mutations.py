@@ -356,8 +356,8 @@ MUTATIONS = [
     Mutation(
         "matrix: a place of the ring is filled before all have read it",
         MATRIX_TILES,
-        "    COPY_WAIT(BUFFERS - 2);\n    BARRIER();\n",
-        "    COPY_WAIT(BUFFERS - 2);\n",
+        "    BARRIER();\n    ring_fill(flight, args, t, at, step + BUFFERS - 1);\n",
+        "    ring_fill(flight, args, t, at, step + BUFFERS - 1);\n",
         on_matrix("race"),
     ),
     Mutation(
@@ -369,7 +369,7 @@ MUTATIONS = [
     ),
     Mutation(
         "matrix: a lane swizzles as for the next row",
-        MATRIX,
+        MATRIX_TILES,
         "return (chunk ^ SWIZZLE(row)) * 16;",
         "return (chunk ^ SWIZZLE(row + 1)) * 16;",
         on_matrix("plain"),
@@ -377,15 +377,15 @@ MUTATIONS = [
     Mutation(
         "matrix: keys of neighbouring column tiles are exchanged",
         MATRIX,
-        "unit_multiply(s->at[i] + (n + c) * UNIT_ACCUMULATORS, left[i], right + c * UNIT_COLUMN_WORDS);",
-        "unit_multiply(s->at[i] + (n + c) * UNIT_ACCUMULATORS, left[i], right + (c ^ 1) * UNIT_COLUMN_WORDS);",
+        "unit_multiply(s->at[i][n + c], left[i], right + c * UNIT_COLUMN_WORDS);",
+        "unit_multiply(s->at[i][n + c], left[i], right + (c ^ 1) * UNIT_COLUMN_WORDS);",
         on_matrix("plain", fill="needle"),
     ),
     Mutation(
-        "matrix: two probabilities of a word are exchanged",
+        "matrix: words of probabilities are exchanged",
         MATRIX,
-        "operand_word(p[UNIT_P(i)], p[(UNIT_P(i) + 1) % STEP_SUMS])",
-        "operand_word(p[(UNIT_P(i) + 1) % STEP_SUMS], p[UNIT_P(i)])",
+        "step * STEP_SUMS + UNIT_P(i)",
+        "step * STEP_SUMS + (UNIT_P(i) ^ 2)",
         on_matrix("plain", fill="needle"),
     ),
     Mutation(
@@ -398,8 +398,8 @@ MUTATIONS = [
     Mutation(
         "matrix: hidden scores are not hidden",
         MATRIX,
-        "n * UNIT_COLUMNS + UNIT_COLUMN(r) >= visible",
-        "n * UNIT_COLUMNS + UNIT_COLUMN(r) > visible",
+        "(UNIT_COLUMN(r) - UNIT_COLUMN(0)) >= visible",
+        "(UNIT_COLUMN(r) - UNIT_COLUMN(0)) > visible",
         on_matrix("plain", CAUSAL),
     ),
     Mutation(
@@ -427,6 +427,6 @@ MUTATIONS = [
 ]
 # A fold that only some kernels do otherwise: those with tiles of 64 keys.
 FOLD = (
-    "#define CONCAT_(a, b)",
-    "#define THIS_KERNEL_FOLDS_OTHERWISE (BLOCK_K == 64)\n#define CONCAT_(a, b)",
+    "#define UP_TO_MULTIPLE(x, n)",
+    "#define THIS_KERNEL_FOLDS_OTHERWISE (BLOCK_K == 64)\n#define UP_TO_MULTIPLE(x, n)",
 )

@@ -12,6 +12,9 @@
 #define FAST_MEMORY 0
 #define PACK_NAME forward_f16_d32_vector_q6r6k128n16w8_pack
 
+#define CONCAT_(a, b) a##b
+#define CONCAT(a, b) CONCAT_(a, b)
+
 /* Dialect C (GCC or Clang): qualifiers, scalar words, entry. An instruction set's vector words follow. */
 #include <stdint.h>
 #include <string.h>
@@ -150,8 +153,6 @@ typedef struct attune_forward_args {
 /* Canonical arithmetic: the one sequence of IEEE fp32 operations that every dialect performs, so that every device gives the same
  * bits. Nothing here may be contracted, reassociated or replaced by a device's own approximation. */
 
-#define CONCAT_(a, b) a##b
-#define CONCAT(a, b) CONCAT_(a, b)
 #define UP_TO_MULTIPLE(x, n) (((x) + (n) - 1) / (n) * (n))
 
 /* ---- storage types: widened exactly, narrowed to nearest even in integer arithmetic ---- */
@@ -346,6 +347,8 @@ typedef struct query_tile {
     float at[BLOCK_Q][HEAD_DIM] ALIGNED;
 } query_tile;
 
+typedef char tile_flight; /* none */
+
 typedef struct score_tile { /* scores, then probabilities */
     int width;              /* columns in use: the tile's keys that some row sees, up to a multiple of 16 */
     float at[BLOCK_Q][BLOCK_K] ALIGNED;
@@ -418,7 +421,7 @@ INLINE void panel_multiply(vec sum[ROWS][PANEL_VECS], const float *left, int str
 }
 
 /* Rows beyond the last are 0. */
-INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
+INLINE void query_load(query_tile *q, tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at)
 {
     for (int r = 0; r < BLOCK_Q; r++) {
         const int row = r < at->rows ? r : 0;
@@ -442,8 +445,8 @@ INLINE void output_clear(output_tile *o)
 }
 
 /* Panels are read where they lie. */
-INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const block *at, int key) {}
-INLINE void values_stage(const attune_forward_args *args, const tensors *t, const block *at, int key) {}
+INLINE void keys_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key) {}
+INLINE void values_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key) {}
 
 INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_forward_args *args, const tensors *t, const block *at,
                             int key)
@@ -570,16 +573,17 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
 {
     const block at = block_locate(args, group);
     query_tile q;
+    tile_flight flight;
     score_tile s;
     output_tile o;
     row_state rows;
 
-    query_load(&q, args, t, &at);
+    query_load(&q, &flight, args, t, &at);
     rows_clear(&rows);
     output_clear(&o);
 
     for (int key = 0; key < at.keys_seen; key += BLOCK_K) {
-        keys_stage(args, t, &at, key);
+        keys_stage(&flight, args, t, &at, key);
         scores_multiply(&s, &q, args, t, &at, key);
         if (key + BLOCK_K > at.keys_common)
             scores_hide(&s, args, &at, key);
@@ -588,7 +592,7 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
         output_rescale(&o, &rows);
         scores_exponentiate(&s, &rows, args, t);
 
-        values_stage(args, t, &at, key);
+        values_stage(&flight, args, t, &at, key);
         output_accumulate(&o, &s, args, t, &at, key);
     }
 

@@ -8,6 +8,9 @@
 #define THREADS 128
 #define FAST_MEMORY 22016
 
+#define CONCAT_(a, b) a##b
+#define CONCAT(a, b) CONCAT_(a, b)
+
 /* Dialect CUDA C++ (nvcc and NVRTC; no header): qualifiers, scalar words, work-items, entry. Compile with -fmad=false: every fused operation is
  * written out. */
 #define ATTUNE_ABI_INT32 int
@@ -64,93 +67,8 @@ INLINE void words_load(unsigned *x, const void *p)
 }
 INLINE void words_store(void *p, const unsigned *x) { *(uint4 *)p = make_uint4(x[0], x[1], x[2], x[3]); }
 
-/* ---- matrix units: warps of 32 ---- */
-
-#define UNIT_LANE ((int)threadIdx.x % 32)
-#define UNIT_BARRIER() __syncwarp()
+/* The value of x on the lane of this warp whose number differs by `mask`. */
 #define lane_xor(x, mask) __shfl_xor_sync(0xffffffffu, x, mask)
-
-/* PTX ISA, "Data Movement and Conversion Instructions": ldmatrix, cp.async; "Matrix Fragments for mma.m16n8k16", "... for mma.m16n8k8". */
-typedef unsigned fast_at;
-#define FAST_AT(p) ((unsigned)__cvta_generic_to_shared(p))
-
-INLINE void operand_load(unsigned *x, fast_at p)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(p) : "memory");
-}
-INLINE void operand_load_transposed(unsigned *x, fast_at p)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(p) : "memory");
-}
-
-#define unit_multiply CONCAT(unit_multiply_, STORAGE)
-#define MULTIPLY_16(dtype)                                                                                                    \
-    INLINE void unit_multiply_##dtype(float *c, const unsigned *rows, const unsigned *columns)                                \
-    {                                                                                                                         \
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." #dtype "." #dtype ".f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, "  \
-                     "{ %8, %9}, { %0, %1, %2, %3};"                                                                            \
-                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                         \
-                     : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(columns[0]), "r"(columns[1]));             \
-    }
-MULTIPLY_16(f16)
-MULTIPLY_16(bf16)
-INLINE void unit_multiply_f32(float *c, const unsigned *rows, const unsigned *columns)
-{
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, "
-                 "{ %0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(columns[0]), "r"(columns[1]));
-}
-
-/* The first source of cvt goes to the upper half. */
-#define pair_pack CONCAT(pair_pack_, STORAGE)
-INLINE unsigned pair_pack_f16(float a, float b)
-{
-    unsigned x;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(b), "f"(a));
-    return x;
-}
-INLINE unsigned pair_pack_bf16(float a, float b)
-{
-    unsigned x;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(b), "f"(a));
-    return x;
-}
-#define pair_pack_f32(a, b) 0u /* no 32-bit unit asks */
-INLINE unsigned word_round(unsigned x)
-{
-    unsigned y;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(__uint_as_float(x)));
-    return y;
-}
-INLINE float exp2_fast(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-INLINE int unhoisted(int x)
-{
-    asm volatile("" : "+r"(x));
-    return x;
-}
-
-INLINE void copy_async(fast_at to, const void *from, int bytes)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
-}
-#define copy_commit() asm volatile("cp.async.commit_group;" ::: "memory")
-#define COPY_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
-
-INLINE void local_words_load(unsigned *x, const void *p)
-{
-    const uint4 y = *(const uint4 *)p;
-    x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
-}
-INLINE void local_words_store(void *p, const unsigned *x) { *(uint4 *)p = make_uint4(x[0], x[1], x[2], x[3]); }
 
 /* ---- entry ---- */
 
@@ -230,8 +148,6 @@ typedef struct attune_forward_args {
 /* Canonical arithmetic: the one sequence of IEEE fp32 operations that every dialect performs, so that every device gives the same
  * bits. Nothing here may be contracted, reassociated or replaced by a device's own approximation. */
 
-#define CONCAT_(a, b) a##b
-#define CONCAT(a, b) CONCAT_(a, b)
 #define UP_TO_MULTIPLE(x, n) (((x) + (n) - 1) / (n) * (n))
 
 /* ---- storage types: widened exactly, narrowed to nearest even in integer arithmetic ---- */
@@ -475,6 +391,8 @@ typedef struct query_tile {
     LOCAL const float *rows; /* from the work-item's first */
 } query_tile;
 
+typedef char tile_flight; /* none */
+
 typedef struct score_tile {
     float at[ROWS][KEYS];
 } score_tile;
@@ -546,7 +464,7 @@ INLINE void tile_store(GLOBAL storage *to, int64 stride, int rows, int dims, LOC
 /* ---- primitives ---- */
 
 /* Others may read it only after keys_stage. */
-INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
+INLINE void query_load(query_tile *q, tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at)
 {
     tile_load(t->fast, BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq, at->rows, args->head_dim);
     q->rows = t->fast + FIRST_ROW * TILE_WIDTH;
@@ -566,7 +484,7 @@ INLINE void output_clear(output_tile *o)
         UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = 0.0f;
 }
 
-INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+INLINE void keys_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     BARRIER(); /* the previous tile's values and probabilities have been read */
     tile_load(fast_keys(t), BLOCK_K, t->k + row_address(args->k, at->batch, key, at->head_kv), args->k.seq, args->seqlen_k - key,
@@ -574,7 +492,7 @@ INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const 
     BARRIER();
 }
 
-INLINE void values_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+INLINE void values_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     BARRIER(); /* the keys have been read */
     tile_load(fast_keys(t), BLOCK_K, t->v + row_address(args->v, at->batch, key, at->head_kv), args->v.seq, args->seqlen_k - key,
@@ -733,16 +651,17 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
 {
     const block at = block_locate(args, group);
     query_tile q;
+    tile_flight flight;
     score_tile s;
     output_tile o;
     row_state rows;
 
-    query_load(&q, args, t, &at);
+    query_load(&q, &flight, args, t, &at);
     rows_clear(&rows);
     output_clear(&o);
 
     for (int key = 0; key < at.keys_seen; key += BLOCK_K) {
-        keys_stage(args, t, &at, key);
+        keys_stage(&flight, args, t, &at, key);
         scores_multiply(&s, &q, args, t, &at, key);
         if (key + BLOCK_K > at.keys_common)
             scores_hide(&s, args, &at, key);
@@ -751,7 +670,7 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
         output_rescale(&o, &rows);
         scores_exponentiate(&s, &rows, args, t);
 
-        values_stage(args, t, &at, key);
+        values_stage(&flight, args, t, &at, key);
         output_accumulate(&o, &s, args, t, &at, key);
     }
 

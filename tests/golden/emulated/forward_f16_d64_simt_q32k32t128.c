@@ -1,12 +1,15 @@
-/* forward_f16_d64_simt_q32k32t128 for emulated (nvidia), rendered from templates/: change it there. */
+/* forward_f16_d64_simt_q32k32t128 for emulated (emulated), rendered from templates/: change it there. */
 
-#define KERNEL_NAME emulated_nvidia_forward_f16_d64_simt_q32k32t128
+#define KERNEL_NAME emulated_forward_f16_d64_simt_q32k32t128
 #define STORAGE f16
 #define HEAD_DIM 64
 #define BLOCK_Q 32
 #define BLOCK_K 32
 #define THREADS 128
 #define FAST_MEMORY 22016
+
+#define CONCAT_(a, b) a##b
+#define CONCAT(a, b) CONCAT_(a, b)
 
 /* Dialect of the emulated GPU: C (GCC or Clang) on instructions that backends/emulated answers. Words that touch shared memory are macros, so that
  * what is said of them names the line where they are used. Compile with -fsanitize=thread, which announces every other access. */
@@ -68,45 +71,24 @@ typedef half_wide half_wide_register __attribute__((aligned(4)));
 #define words_load(x, p) quad_load(x, p)
 #define words_store(p, x) quad_store(p, x)
 
-/* ---- lanes of a warp, and its matrix unit ---- */
+/* ---- lanes of a warp or wave ---- */
 
-#define UNIT_LANE (emulated_thread() % 32)
+#define UNIT_LANE (emulated_thread() % UNIT_LANES)
 #define UNIT_BARRIER() emulated_warp_barrier(__LINE__)
 #define lane_xor(x, mask) emulated_shuffle_xor(x, mask, __LINE__)
+
+/* ---- what all matrix units share ---- */
 
 typedef unsigned fast_at;
 #define FAST_AT(p) emulated_shared_place(p)
 #define local_words_load(x, p) quad_load(x, p)
 #define local_words_store(p, x) quad_store(p, x)
 
-#define TAKE_WORDS(x, instruction)                                                                                            \
-    do {                                                                                                                      \
-        const emulated_words taken = instruction;                                                                             \
-        (x)[0] = taken[0], (x)[1] = taken[1], (x)[2] = taken[2], (x)[3] = taken[3];                                           \
-    } while (0)
-#define operand_load(x, p) TAKE_WORDS(x, emulated_ldmatrix(p, __LINE__))
-#define operand_load_transposed(x, p) TAKE_WORDS(x, emulated_ldmatrix_trans(p, __LINE__))
-
-#define emulated_mma_f32 emulated_mma_tf32
-#define MMA_OF_(type) emulated_mma_##type
-#define MMA_OF(type) MMA_OF_(type)
-#define unit_multiply(c, rows, columns)                                                                                       \
-    do {                                                                                                                      \
-        const emulated_floats sums = MMA_OF(STORAGE)((emulated_floats){(c)[0], (c)[1], (c)[2], (c)[3]},                       \
-                                                     (emulated_words){(rows)[0], (rows)[1], (rows)[2], (rows)[3]},            \
-                                                     (columns)[0], (columns)[1], __LINE__);                                   \
-        (c)[0] = sums[0], (c)[1] = sums[1], (c)[2] = sums[2], (c)[3] = sums[3];                                               \
-    } while (0)
-
 #define pair_pack(a, b) ((unsigned)narrow(a) | (unsigned)narrow(b) << 16)
-#define word_round(x) emulated_tf32(x)
 #define exp2_fast(x) emulated_exp2(x)
 
 #define unhoisted(x) (x)
-
-#define copy_async(to, from, bytes) emulated_copy_async(to, from, bytes)
-#define copy_commit() emulated_copy_commit()
-#define COPY_WAIT(n) emulated_copy_wait(n)
+#define LOADS_STAY() ((void)0)
 
 /* ---- entry ---- */
 
@@ -189,8 +171,6 @@ typedef struct attune_forward_args {
 /* Canonical arithmetic: the one sequence of IEEE fp32 operations that every dialect performs, so that every device gives the same
  * bits. Nothing here may be contracted, reassociated or replaced by a device's own approximation. */
 
-#define CONCAT_(a, b) a##b
-#define CONCAT(a, b) CONCAT_(a, b)
 #define UP_TO_MULTIPLE(x, n) (((x) + (n) - 1) / (n) * (n))
 
 /* ---- storage types: widened exactly, narrowed to nearest even in integer arithmetic ---- */
@@ -434,6 +414,8 @@ typedef struct query_tile {
     LOCAL const float *rows; /* from the work-item's first */
 } query_tile;
 
+typedef char tile_flight; /* none */
+
 typedef struct score_tile {
     float at[ROWS][KEYS];
 } score_tile;
@@ -505,7 +487,7 @@ INLINE void tile_store(GLOBAL storage *to, int64 stride, int rows, int dims, LOC
 /* ---- primitives ---- */
 
 /* Others may read it only after keys_stage. */
-INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
+INLINE void query_load(query_tile *q, tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at)
 {
     tile_load(t->fast, BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq, at->rows, args->head_dim);
     q->rows = t->fast + FIRST_ROW * TILE_WIDTH;
@@ -525,7 +507,7 @@ INLINE void output_clear(output_tile *o)
         UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = 0.0f;
 }
 
-INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+INLINE void keys_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     BARRIER(); /* the previous tile's values and probabilities have been read */
     tile_load(fast_keys(t), BLOCK_K, t->k + row_address(args->k, at->batch, key, at->head_kv), args->k.seq, args->seqlen_k - key,
@@ -533,7 +515,7 @@ INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const 
     BARRIER();
 }
 
-INLINE void values_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+INLINE void values_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     BARRIER(); /* the keys have been read */
     tile_load(fast_keys(t), BLOCK_K, t->v + row_address(args->v, at->batch, key, at->head_kv), args->v.seq, args->seqlen_k - key,
@@ -692,16 +674,17 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
 {
     const block at = block_locate(args, group);
     query_tile q;
+    tile_flight flight;
     score_tile s;
     output_tile o;
     row_state rows;
 
-    query_load(&q, args, t, &at);
+    query_load(&q, &flight, args, t, &at);
     rows_clear(&rows);
     output_clear(&o);
 
     for (int key = 0; key < at.keys_seen; key += BLOCK_K) {
-        keys_stage(args, t, &at, key);
+        keys_stage(&flight, args, t, &at, key);
         scores_multiply(&s, &q, args, t, &at, key);
         if (key + BLOCK_K > at.keys_common)
             scores_hide(&s, args, &at, key);
@@ -710,7 +693,7 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
         output_rescale(&o, &rows);
         scores_exponentiate(&s, &rows, args, t);
 
-        values_stage(args, t, &at, key);
+        values_stage(&flight, args, t, &at, key);
         output_accumulate(&o, &s, args, t, &at, key);
     }
 

@@ -8,6 +8,9 @@
 #define THREADS 128
 #define FAST_MEMORY 22016
 
+#define CONCAT_(a, b) a##b
+#define CONCAT(a, b) CONCAT_(a, b)
+
 /* Dialect HIP C++ (clang, hipRTC; no header, so the compiler's own attributes and built-ins): qualifiers, scalar words, work-items, entry.
  * Compile with -ffp-contract=off: every fused operation is written out. */
 #define ATTUNE_ABI_INT32 int
@@ -67,7 +70,7 @@ INLINE void words_load(unsigned *x, const void *p)
 }
 INLINE void words_store(void *p, const unsigned *x) { *(words4 *)p = (words4){x[0], x[1], x[2], x[3]}; }
 
-/* The value of x on the lane of this wave (32 or 64 wide) whose number differs by `mask`, below 32. */
+/* The value of x on the lane of this wave (32 or 64 wide) whose number differs by `mask`. */
 INLINE float lane_xor(float x, int mask)
 {
     const int lane = (int)__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
@@ -76,8 +79,10 @@ INLINE float lane_xor(float x, int mask)
 
 /* ---- entry ---- */
 
+#define OCCUPANCY /* as the compiler thinks best */
+
 #define KERNEL_ENTRY(name, function)                                                                                          \
-    extern "C" __attribute__((global, amdgpu_flat_work_group_size(THREADS, THREADS))) void name(                              \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(THREADS, THREADS) OCCUPANCY)) void name(                    \
         const attune_forward_args args, const storage *q, const storage *k, const storage *v, storage *o, float *lse,         \
         float *workspace)                                                                                                     \
     {                                                                                                                         \
@@ -152,8 +157,6 @@ typedef struct attune_forward_args {
 /* Canonical arithmetic: the one sequence of IEEE fp32 operations that every dialect performs, so that every device gives the same
  * bits. Nothing here may be contracted, reassociated or replaced by a device's own approximation. */
 
-#define CONCAT_(a, b) a##b
-#define CONCAT(a, b) CONCAT_(a, b)
 #define UP_TO_MULTIPLE(x, n) (((x) + (n) - 1) / (n) * (n))
 
 /* ---- storage types: widened exactly, narrowed to nearest even in integer arithmetic ---- */
@@ -397,6 +400,8 @@ typedef struct query_tile {
     LOCAL const float *rows; /* from the work-item's first */
 } query_tile;
 
+typedef char tile_flight; /* none */
+
 typedef struct score_tile {
     float at[ROWS][KEYS];
 } score_tile;
@@ -468,7 +473,7 @@ INLINE void tile_store(GLOBAL storage *to, int64 stride, int rows, int dims, LOC
 /* ---- primitives ---- */
 
 /* Others may read it only after keys_stage. */
-INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
+INLINE void query_load(query_tile *q, tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at)
 {
     tile_load(t->fast, BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq, at->rows, args->head_dim);
     q->rows = t->fast + FIRST_ROW * TILE_WIDTH;
@@ -488,7 +493,7 @@ INLINE void output_clear(output_tile *o)
         UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = 0.0f;
 }
 
-INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+INLINE void keys_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     BARRIER(); /* the previous tile's values and probabilities have been read */
     tile_load(fast_keys(t), BLOCK_K, t->k + row_address(args->k, at->batch, key, at->head_kv), args->k.seq, args->seqlen_k - key,
@@ -496,7 +501,7 @@ INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const 
     BARRIER();
 }
 
-INLINE void values_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+INLINE void values_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     BARRIER(); /* the keys have been read */
     tile_load(fast_keys(t), BLOCK_K, t->v + row_address(args->v, at->batch, key, at->head_kv), args->v.seq, args->seqlen_k - key,
@@ -655,16 +660,17 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
 {
     const block at = block_locate(args, group);
     query_tile q;
+    tile_flight flight;
     score_tile s;
     output_tile o;
     row_state rows;
 
-    query_load(&q, args, t, &at);
+    query_load(&q, &flight, args, t, &at);
     rows_clear(&rows);
     output_clear(&o);
 
     for (int key = 0; key < at.keys_seen; key += BLOCK_K) {
-        keys_stage(args, t, &at, key);
+        keys_stage(&flight, args, t, &at, key);
         scores_multiply(&s, &q, args, t, &at, key);
         if (key + BLOCK_K > at.keys_common)
             scores_hide(&s, args, &at, key);
@@ -673,7 +679,7 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
         output_rescale(&o, &rows);
         scores_exponentiate(&s, &rows, args, t);
 
-        values_stage(args, t, &at, key);
+        values_stage(&flight, args, t, &at, key);
         output_accumulate(&o, &s, args, t, &at, key);
     }
 

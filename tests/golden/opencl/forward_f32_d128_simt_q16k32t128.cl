@@ -8,6 +8,9 @@
 #define THREADS 128
 #define FAST_MEMORY 27648
 
+#define CONCAT_(a, b) a##b
+#define CONCAT(a, b) CONCAT_(a, b)
+
 /* Dialect OpenCL C 1.2: qualifiers, scalar words, vector words of LANES floats, work-items, entry. */
 #pragma OPENCL FP_CONTRACT OFF
 
@@ -174,8 +177,6 @@ typedef struct attune_forward_args {
 /* Canonical arithmetic: the one sequence of IEEE fp32 operations that every dialect performs, so that every device gives the same
  * bits. Nothing here may be contracted, reassociated or replaced by a device's own approximation. */
 
-#define CONCAT_(a, b) a##b
-#define CONCAT(a, b) CONCAT_(a, b)
 #define UP_TO_MULTIPLE(x, n) (((x) + (n) - 1) / (n) * (n))
 
 /* ---- storage types: widened exactly, narrowed to nearest even in integer arithmetic ---- */
@@ -419,6 +420,8 @@ typedef struct query_tile {
     LOCAL const float *rows; /* from the work-item's first */
 } query_tile;
 
+typedef char tile_flight; /* none */
+
 typedef struct score_tile {
     float at[ROWS][KEYS];
 } score_tile;
@@ -490,7 +493,7 @@ INLINE void tile_store(GLOBAL storage *to, int64 stride, int rows, int dims, LOC
 /* ---- primitives ---- */
 
 /* Others may read it only after keys_stage. */
-INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
+INLINE void query_load(query_tile *q, tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at)
 {
     tile_load(t->fast, BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq, at->rows, args->head_dim);
     q->rows = t->fast + FIRST_ROW * TILE_WIDTH;
@@ -510,7 +513,7 @@ INLINE void output_clear(output_tile *o)
         UNROLL for (int d = 0; d < DIMS; d++) o->at[r][d] = 0.0f;
 }
 
-INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+INLINE void keys_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     BARRIER(); /* the previous tile's values and probabilities have been read */
     tile_load(fast_keys(t), BLOCK_K, t->k + row_address(args->k, at->batch, key, at->head_kv), args->k.seq, args->seqlen_k - key,
@@ -518,7 +521,7 @@ INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const 
     BARRIER();
 }
 
-INLINE void values_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+INLINE void values_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     BARRIER(); /* the keys have been read */
     tile_load(fast_keys(t), BLOCK_K, t->v + row_address(args->v, at->batch, key, at->head_kv), args->v.seq, args->seqlen_k - key,
@@ -677,16 +680,17 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
 {
     const block at = block_locate(args, group);
     query_tile q;
+    tile_flight flight;
     score_tile s;
     output_tile o;
     row_state rows;
 
-    query_load(&q, args, t, &at);
+    query_load(&q, &flight, args, t, &at);
     rows_clear(&rows);
     output_clear(&o);
 
     for (int key = 0; key < at.keys_seen; key += BLOCK_K) {
-        keys_stage(args, t, &at, key);
+        keys_stage(&flight, args, t, &at, key);
         scores_multiply(&s, &q, args, t, &at, key);
         if (key + BLOCK_K > at.keys_common)
             scores_hide(&s, args, &at, key);
@@ -695,7 +699,7 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
         output_rescale(&o, &rows);
         scores_exponentiate(&s, &rows, args, t);
 
-        values_stage(args, t, &at, key);
+        values_stage(&flight, args, t, &at, key);
         output_accumulate(&o, &s, args, t, &at, key);
     }
 

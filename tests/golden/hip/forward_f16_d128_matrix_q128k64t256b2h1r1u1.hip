@@ -1,133 +1,145 @@
-/* forward_f16_d128_matrix_q64k32t128b2h0r1 for emulated (nvidia), rendered from templates/: change it there. */
+/* forward_f16_d128_matrix_q128k64t256b2h1r1u1 for hip (hip), rendered from templates/: change it there. */
 
-#define KERNEL_NAME emulated_nvidia_forward_f16_d128_matrix_q64k32t128b2h0r1
+#define KERNEL_NAME forward_f16_d128_matrix_q128k64t256b2h1r1u1
 #define STORAGE f16
 #define HEAD_DIM 128
-#define BLOCK_Q 64
-#define BLOCK_K 32
-#define THREADS 128
+#define BLOCK_Q 128
+#define BLOCK_K 64
+#define THREADS 256
 #define BUFFERS 2
-#define HOLD 0
+#define HOLD 1
 #define REPRODUCIBLE 1
+#define UNIT 1
 #define FAST_MEMORY 32800
 #define ROW_TILES 1
+#define ROW_BYTES 256
 #define WIDE 8
+#define QUERY_BYTES 32768
+#define RING_BYTES 32768
+#define RING_AT 0
+#define TILES_END 32768
 #define P_SCALE 15
 #define GRID_BITS 13
 
-/* Dialect of the emulated GPU: C (GCC or Clang) on instructions that backends/emulated answers. Words that touch shared memory are macros, so that
- * what is said of them names the line where they are used. Compile with -fsanitize=thread, which announces every other access. */
-#include "emulated/instructions.h"
+#define CONCAT_(a, b) a##b
+#define CONCAT(a, b) CONCAT_(a, b)
 
-#include <stdint.h>
+/* Matrix unit mfma_32x32x8: in one step 32 rows and 32 columns meet over a depth of 16. AMD Instinct MI200 and MI300 ISA, "Matrix Arithmetic Instructions": V_MFMA_F32_32X32X8_F16, ..._32X32X8_BF16_1K. */
+/* its instruction for the storage type: a dialect's word, or the middle of one */
+#define UNIT_INSTRUCTION CONCAT(mfma_32x32x8_, STORAGE)
+#define UNIT_LANES 64
+#define UNIT_ROWS 32
+#define UNIT_COLUMNS 32
+#define UNIT_DEPTH 16
+#define UNIT_INSTRUCTIONS 2
+/* words of a lane: sums, operand of rows, operand of columns; lanes that hold each element of an operand of rows */
+#define UNIT_ACCUMULATORS 16
+#define UNIT_ROW_WORDS 4
+#define UNIT_COLUMN_WORDS 4
+#define UNIT_COPIES 1
+/* a lane's sum r is of row UNIT_ROW(UNIT_SLOT(r)) and column UNIT_COLUMN(r); the lanes of a row differ by the bits from one mask to the other */
+#define UNIT_SLOTS 1
+#define UNIT_SLOT(r) (0)
+#define UNIT_ROW(slot) (UNIT_LANE % 32)
+#define UNIT_COLUMN(r) (UNIT_LANE / 32 * 4 + (r) / 4 * 8 + (r) % 4)
+#define UNIT_FIRST_MASK 32
+#define UNIT_LAST_MASK 32
+/* word i of a lane's operand of the second product comes from its sum UNIT_P(i), or that and the next */
+#define UNIT_P(i) (2 * (i))
+/* row and 16-byte chunk of it that a lane names to load a step's operand; column tiles that one load serves */
+#define UNIT_QUERY_ROW (UNIT_LANE % 32)
+#define UNIT_QUERY_CHUNK (UNIT_LANE / 32)
+#define UNIT_KEYS_ROW (UNIT_LANE % 32)
+#define UNIT_KEYS_CHUNK (UNIT_LANE / 32)
+#define UNIT_VALUES_ROW (UNIT_LANE / 32 * 4)
+#define UNIT_VALUES_CHUNK (UNIT_LANE % 32 / 4)
+#define UNIT_KEY_TILES 1
+#define UNIT_VALUE_TILES 2
+/* V is loaded transposed, or word by word: element x of a column is of key UNIT_VALUES_ROW + UNIT_VALUES_KEY(x) */
+#define UNIT_VALUES_TRANSPOSED 0
+#define UNIT_VALUES_KEY(x) ((x) / 4 * 8 + (x) % 4)
+#define UNIT_VALUES_BYTE (UNIT_LANE % 4 * 4)
+/* tiles fly to local memory by themselves, not by way of registers */
+#define UNIT_ASYNC_COPIES 0
 
-#define INLINE static inline __attribute__((always_inline, unused))
+/* Dialect HIP C++ (clang, hipRTC; no header, so the compiler's own attributes and built-ins): qualifiers, scalar words, work-items, entry.
+ * Compile with -ffp-contract=off: every fused operation is written out. */
+#define ATTUNE_ABI_INT32 int
+#define ATTUNE_ABI_INT64 long
+
+#define INLINE static __attribute__((device, always_inline)) inline
 #define GLOBAL
 #define LOCAL
-/* by eight at most: kernels stay small and are built fast */
 #define PRAGMA(text) _Pragma(#text)
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll 8")
+#define UNROLL _Pragma("unroll")
 #define UNROLL_BY(n) PRAGMA(unroll n)
-#else
-#define UNROLL _Pragma("GCC unroll 8")
-#define UNROLL_BY(n) PRAGMA(GCC unroll n)
-#endif
 #define F32_INFINITY __builtin_inff()
 
-typedef int64_t int64;
+typedef long int64;
 
-INLINE unsigned f32_to_bits(float x)
-{
-    const union { float number; unsigned bits; } either = {.number = x};
-    return either.bits;
-}
-
-INLINE float bits_to_f32(unsigned bits)
-{
-    const union { unsigned bits; float number; } either = {.bits = bits};
-    return either.number;
-}
-
+#define f32_to_bits(x) __builtin_bit_cast(unsigned, (float)(x))
+#define bits_to_f32(x) __builtin_bit_cast(float, (unsigned)(x))
 #define fma_f32(a, b, c) __builtin_fmaf(a, b, c)
-INLINE float max_f32(float a, float b) { return a > b ? a : b; }
+#define max_f32(a, b) __builtin_fmaxf(a, b)
 #define ceil_f32(x) __builtin_ceilf(x)
 #define rint_f32(x) __builtin_rintf(x)
-#define widen_f16(h) widen_f16_bits(h)
+#define widen_f16(h) ((float)__builtin_bit_cast(_Float16, (unsigned short)(h)))
 
 /* ---- work-items of a group ---- */
 
-#define THREAD emulated_thread()
-#define BARRIER() emulated_barrier(__LINE__)
-
-#define ADDRESS(p) ((int64)(uintptr_t)(p))
-
-/* 16 or 8 bytes, aligned in the device's memory as the device asks for, in a work-item's registers like floats. */
-typedef unsigned wide __attribute__((vector_size(16), may_alias));
-typedef unsigned half_wide __attribute__((vector_size(8), may_alias));
-typedef wide wide_register __attribute__((aligned(4)));
-typedef half_wide half_wide_register __attribute__((aligned(4)));
-
-#define quad_load(x, p) ((void)(*(wide_register *)(x) = *(const wide *)(p)))
-#define quad_store(p, x) ((void)(*(wide *)(p) = *(const wide_register *)(x)))
-#define pair_load(x, p) ((void)(*(half_wide_register *)(x) = *(const half_wide *)(p)))
-#define pair_store(p, x) ((void)(*(half_wide *)(p) = *(const half_wide_register *)(x)))
-#define words_load(x, p) quad_load(x, p)
-#define words_store(p, x) quad_store(p, x)
-
-/* ---- lanes of a warp, and its matrix unit ---- */
-
-#define UNIT_LANE (emulated_thread() % 32)
-#define UNIT_BARRIER() emulated_warp_barrier(__LINE__)
-#define lane_xor(x, mask) emulated_shuffle_xor(x, mask, __LINE__)
-
-typedef unsigned fast_at;
-#define FAST_AT(p) emulated_shared_place(p)
-#define local_words_load(x, p) quad_load(x, p)
-#define local_words_store(p, x) quad_store(p, x)
-
-#define TAKE_WORDS(x, instruction)                                                                                            \
+#define THREAD ((int)__builtin_amdgcn_workitem_id_x())
+#define BARRIER()                                                                                                             \
     do {                                                                                                                      \
-        const emulated_words taken = instruction;                                                                             \
-        (x)[0] = taken[0], (x)[1] = taken[1], (x)[2] = taken[2], (x)[3] = taken[3];                                           \
-    } while (0)
-#define operand_load(x, p) TAKE_WORDS(x, emulated_ldmatrix(p, __LINE__))
-#define operand_load_transposed(x, p) TAKE_WORDS(x, emulated_ldmatrix_trans(p, __LINE__))
-
-#define emulated_mma_f32 emulated_mma_tf32
-#define MMA_OF_(type) emulated_mma_##type
-#define MMA_OF(type) MMA_OF_(type)
-#define unit_multiply(c, rows, columns)                                                                                       \
-    do {                                                                                                                      \
-        const emulated_floats sums = MMA_OF(STORAGE)((emulated_floats){(c)[0], (c)[1], (c)[2], (c)[3]},                       \
-                                                     (emulated_words){(rows)[0], (rows)[1], (rows)[2], (rows)[3]},            \
-                                                     (columns)[0], (columns)[1], __LINE__);                                   \
-        (c)[0] = sums[0], (c)[1] = sums[1], (c)[2] = sums[2], (c)[3] = sums[3];                                               \
+        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");                                                                \
+        __builtin_amdgcn_s_barrier();                                                                                         \
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");                                                                \
     } while (0)
 
-#define pair_pack(a, b) ((unsigned)narrow(a) | (unsigned)narrow(b) << 16)
-#define word_round(x) emulated_tf32(x)
-#define exp2_fast(x) emulated_exp2(x)
+#define ADDRESS(p) ((long)(p))
 
-#define unhoisted(x) (x)
+/* 16 or 8 aligned bytes of local memory, 16 of global memory */
+typedef float floats2 __attribute__((ext_vector_type(2)));
+typedef float floats4 __attribute__((ext_vector_type(4)));
+typedef unsigned words4 __attribute__((ext_vector_type(4)));
 
-#define copy_async(to, from, bytes) emulated_copy_async(to, from, bytes)
-#define copy_commit() emulated_copy_commit()
-#define COPY_WAIT(n) emulated_copy_wait(n)
+INLINE void quad_load(float *x, const float *p)
+{
+    const floats4 y = *(const floats4 *)p;
+    x[0] = y[0], x[1] = y[1], x[2] = y[2], x[3] = y[3];
+}
+INLINE void quad_store(float *p, const float *x) { *(floats4 *)p = (floats4){x[0], x[1], x[2], x[3]}; }
+INLINE void pair_load(float *x, const float *p)
+{
+    const floats2 y = *(const floats2 *)p;
+    x[0] = y[0], x[1] = y[1];
+}
+INLINE void pair_store(float *p, const float *x) { *(floats2 *)p = (floats2){x[0], x[1]}; }
+INLINE void words_load(unsigned *x, const void *p)
+{
+    const words4 y = *(const words4 *)p;
+    x[0] = y[0], x[1] = y[1], x[2] = y[2], x[3] = y[3];
+}
+INLINE void words_store(void *p, const unsigned *x) { *(words4 *)p = (words4){x[0], x[1], x[2], x[3]}; }
+
+/* The value of x on the lane of this wave (32 or 64 wide) whose number differs by `mask`. */
+INLINE float lane_xor(float x, int mask)
+{
+    const int lane = (int)__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
+    return __builtin_bit_cast(float, __builtin_amdgcn_ds_bpermute((lane ^ mask) << 2, __builtin_bit_cast(int, x)));
+}
 
 /* ---- entry ---- */
 
-/* One work-item. */
+#define OCCUPANCY /* as the compiler thinks best */
+
 #define KERNEL_ENTRY(name, function)                                                                                          \
-    void name(const attune_forward_args *args, const void *q, const void *k, const void *v, void *o, float *lse,              \
-              float *workspace, int64_t group);                                                                               \
-    void name(const attune_forward_args *args, const void *q, const void *k, const void *v, void *o, float *lse,              \
-              float *workspace, int64_t group)                                                                                \
+    extern "C" __attribute__((global, amdgpu_flat_work_group_size(THREADS, THREADS) OCCUPANCY)) void name(                    \
+        const attune_forward_args args, const storage *q, const storage *k, const storage *v, storage *o, float *lse,         \
+        float *workspace)                                                                                                     \
     {                                                                                                                         \
-        const attune_forward_args own = *args;                                                                                \
-        const tensors t = {                                                                                                   \
-            .q = q, .k = k, .v = v, .o = o, .lse = lse, .workspace = workspace, .fast = emulated_shared()};                   \
-        function(&own, &t, group);                                                                                            \
+        extern __attribute__((shared, aligned(16))) float fast[];                                                             \
+        const tensors t = {q, k, v, o, lse, workspace, fast};                                                                 \
+        function(&args, &t, args.first_group + (int64)__builtin_amdgcn_workgroup_id_x());                                     \
     }
 
 /* What `simt` asks of lanes that exchange registers (the dialect before this spells lane_xor): x[i] becomes the max, or the canonical sum (halves
@@ -139,6 +151,98 @@ INLINE float sum_of_2(float a, float b) { return a + b; }
         UNROLL for (int mask = 16; mask > 1; mask /= 2) (x)[i] = REDUCE((x)[i], lane_xor((x)[i], mask))
 #define LANES_MAX(x, scratch) LANES_REDUCE(x, max_f32)
 #define LANES_SUM(x, scratch) LANES_REDUCE(x, sum_of_2)
+
+/* Words of AMD's matrix units in HIP C++: MFMA on waves of 64, WMMA on waves of 32. They multiply columns by rows: a lane's sums are of one row. */
+#define UNIT_LANE ((int)__builtin_amdgcn_workitem_id_x() % UNIT_LANES)
+#define UNIT_BARRIER()                                                                                                        \
+    do {                                                                                                                      \
+        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");                                                                \
+        __builtin_amdgcn_wave_barrier();                                                                                      \
+        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");                                                                \
+    } while (0)
+
+typedef unsigned char *fast_at;
+#define FAST_AT(p) (p)
+
+INLINE void local_words_load(unsigned *x, const void *p)
+{
+    const words4 y = *(const words4 *)p;
+    x[0] = y[0], x[1] = y[1], x[2] = y[2], x[3] = y[3];
+}
+INLINE void local_words_store(void *p, const unsigned *x) { *(words4 *)p = (words4){x[0], x[1], x[2], x[3]}; }
+#define operand_load(x, p) local_words_load(x, p)
+#define operand_load_transposed(x, p) local_words_load(x, p) /* no unit asks */
+
+typedef float unit_sums __attribute__((ext_vector_type(UNIT_ACCUMULATORS)));
+
+/* An instruction's operand: 4, 8 or 16 elements. */
+#define INSTRUCTION_WORDS (UNIT_ROW_WORDS / UNIT_INSTRUCTIONS)
+typedef unsigned operand_words __attribute__((ext_vector_type(INSTRUCTION_WORDS)));
+typedef _Float16 operand_f16 __attribute__((ext_vector_type(2 * INSTRUCTION_WORDS)));
+typedef short operand_bf16 __attribute__((ext_vector_type(2 * INSTRUCTION_WORDS)));
+
+#define mfma_32x32x8_f16(a, b, c) __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, c, 0, 0, 0)
+#define mfma_32x32x8_bf16(a, b, c) __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, c, 0, 0, 0)
+#define mfma_16x16x16_f16(a, b, c) __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, c, 0, 0, 0)
+#define mfma_16x16x16_bf16(a, b, c) __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, c, 0, 0, 0)
+#define wmma_rdna3_f16(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, c)
+#define wmma_rdna3_bf16(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, c)
+#define wmma_rdna4_f16(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(a, b, c)
+#define wmma_rdna4_bf16(a, b, c) __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(a, b, c)
+
+#define unit_operand CONCAT(operand_, STORAGE)
+
+INLINE void unit_multiply(unit_sums &c, const unsigned *rows, const unsigned *columns)
+{
+    UNROLL for (int i = 0; i < UNIT_INSTRUCTIONS; i++) {
+        operand_words a, b;
+        UNROLL for (int w = 0; w < INSTRUCTION_WORDS; w++) {
+            a[w] = columns[i * INSTRUCTION_WORDS + w];
+            b[w] = rows[i * INSTRUCTION_WORDS + w];
+        }
+        c = UNIT_INSTRUCTION(__builtin_bit_cast(unit_operand, a), __builtin_bit_cast(unit_operand, b), c);
+    }
+}
+
+#define pair_pack CONCAT(pair_pack_, STORAGE)
+INLINE unsigned pair_pack_f16(float a, float b)
+{
+    typedef _Float16 pair __attribute__((ext_vector_type(2)));
+    return __builtin_bit_cast(unsigned, (pair){(_Float16)a, (_Float16)b});
+}
+#define pair_pack_bf16(a, b) ((unsigned)narrow(a) | (unsigned)narrow(b) << 16)
+#define word_round(x) (x) /* no unit of 32-bit words asks */
+
+/* v_exp_f32 */
+#if __has_builtin(__builtin_amdgcn_exp2f)
+#define exp2_fast(x) __builtin_amdgcn_exp2f(x)
+#else
+#define exp2_fast(x) __builtin_exp2f(x)
+#endif
+
+#if UNIT_COPIES > 1 && HEAD_DIM > 128
+#define LOADS_STAY() __builtin_amdgcn_sched_barrier(0)
+#else
+#define LOADS_STAY() ((void)0)
+#endif
+INLINE int unhoisted(int x)
+{
+    asm volatile("" : "+v"(x));
+    return x;
+}
+
+typedef words4 copy_flight;
+#define copy_async(flight, to, from, bytes) (*(flight) = (bytes) != 0 ? *(const words4 *)(from) : (words4){0u, 0u, 0u, 0u})
+#define copy_land(flight, to) ((void)(*(words4 *)(to) = *(flight)))
+#define COPY_CUTS 0
+#define copy_commit() ((void)0)
+#define COPY_WAIT(n) ((void)(n))
+
+/* Two waves of 64 on a SIMD have 256 registers each. */
+#if UNIT_LANES == 64 && ROW_TILES * UNIT_ROWS * (HEAD_DIM + BLOCK_K) / UNIT_LANES < 112
+#undef OCCUPANCY
+#define OCCUPANCY , amdgpu_waves_per_eu(2)
+#endif
 
 /* What the host hands to a generated kernel: one plain struct, compiled by the host and by every dialect, so only fixed-size
  * members at their natural alignment, no pointers, no padding. The dialect's compiler has no standard headers: a dialect defines
@@ -193,39 +297,9 @@ typedef struct attune_forward_args {
 
 #endif
 
-/* Matrix unit mma_m16n8k16: in one step 16 rows and 8 columns meet over a depth of 16. PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"; loads by ldmatrix. */
-#define UNIT_LANES 32
-#define UNIT_ROWS 16
-#define UNIT_COLUMNS 8
-#define UNIT_DEPTH 16
-/* words of a lane: sums, operand of rows, operand of columns */
-#define UNIT_ACCUMULATORS 4
-#define UNIT_ROW_WORDS 4
-#define UNIT_COLUMN_WORDS 2
-/* a lane's sum r is of row UNIT_ROW(UNIT_SLOT(r)) and column UNIT_COLUMN(r); the lanes of a row differ by the bits from one mask to the other */
-#define UNIT_SLOTS 2
-#define UNIT_SLOT(r) ((r) / 2)
-#define UNIT_ROW(slot) (UNIT_LANE / 4 + 8 * (slot))
-#define UNIT_COLUMN(r) (UNIT_LANE % 4 * 2 + (r) % 2)
-/* word i of a lane's operand of the second product comes from its sum UNIT_P(i), or that and the next */
-#define UNIT_P(i) (2 * (i))
-#define UNIT_FIRST_MASK 1
-#define UNIT_LAST_MASK 2
-/* row and 16-byte chunk of it that a lane names to load a step's operand */
-#define UNIT_QUERY_ROW (UNIT_LANE % 16)
-#define UNIT_QUERY_CHUNK (UNIT_LANE / 16)
-#define UNIT_KEYS_ROW (UNIT_LANE % 8 + UNIT_LANE / 16 * 8)
-#define UNIT_KEYS_CHUNK (UNIT_LANE / 8 % 2)
-#define UNIT_VALUES_ROW (UNIT_LANE % 16)
-#define UNIT_VALUES_CHUNK (UNIT_LANE / 16)
-#define UNIT_VALUES_TRANSPOSED 1
-#define UNIT_VALUES_BYTE (0)
-
 /* Canonical arithmetic: the one sequence of IEEE fp32 operations that every dialect performs, so that every device gives the same
  * bits. Nothing here may be contracted, reassociated or replaced by a device's own approximation. */
 
-#define CONCAT_(a, b) a##b
-#define CONCAT(a, b) CONCAT_(a, b)
 #define UP_TO_MULTIPLE(x, n) (((x) + (n) - 1) / (n) * (n))
 
 /* ---- storage types: widened exactly, narrowed to nearest even in integer arithmetic ---- */
@@ -436,95 +510,135 @@ INLINE void chunk_pack(unsigned *words, const float *x)
 }
 
 /* Tiles of engine `matrix` in local memory. Q, K and V lie there as they are stored, rows of 16-byte chunks, chunk c of row r at the place
- * c ^ SWIZZLE(r): eight neighbouring rows of one column of chunks are on different banks. Tiles of K and V fly to a ring of BUFFERS places: K of
- * a tile, its V, K of the next, and so on; while one is worked on, the next BUFFERS - 1 are on their way. */
+ * c ^ SWIZZLE(r): eight neighbouring rows of one column of chunks are on different banks, and so are the halves of rows that are eight (where
+ * rows are padded to 128 bytes, four too) apart. Tiles of K and V fly to a ring of BUFFERS places: K of a tile, its V, K of the next, and so on;
+ * while one is worked on, the next BUFFERS - 1 are on their way: by themselves, or (one) in registers from which they land. */
 
 #define ELEMENT ((int)sizeof(storage))
-#define ROW_BYTES (HEAD_DIM * ELEMENT)
 #define TILE_BYTES (BLOCK_K * ROW_BYTES)
-/* WIDE chunks are permuted among themselves; 128 bytes of rows begin every eight (four) of them. */
-#define SWIZZLE(r) (WIDE == 8 ? (r) % 8 : (r) / 2 % 4)
+#define ROW_CHUNKS (ROW_BYTES / 16) /* CHUNKS of them are of the tensor */
+/* WIDE chunks are permuted among themselves; 128 bytes of rows begin every eight (four) of them. Of rows without a bit in common the swizzle of the
+ * sum is SWIZZLE(a) ^ SWIZZLE(b). */
+#define SWIZZLE(r) (WIDE == 8 ? (r) % 8 ^ (r) / 8 % 2 * 4 : (r) / 2 % 4)
 
 #define UNITS (THREADS / UNIT_LANES)
 /* of the unit's rows in the block */
 #define FIRST_ROW (THREAD / UNIT_LANES * (ROW_TILES * UNIT_ROWS))
 
 typedef struct fast_tiles {
-    unsigned char q[BLOCK_Q * ROW_BYTES]; /* at the end O */
-    unsigned char ring[BUFFERS][TILE_BYTES];
-    unsigned odd_values[8]; /* of each unit of lanes; not 0: it saw a value that is infinite or NaN where some are hidden */
+    unsigned char tiles[TILES_END]; /* Q, at the end O; the ring from RING_AT on */
+    unsigned odd_values[8];         /* of each unit of lanes; not 0: it saw a value that is infinite or NaN where some are hidden */
 } fast_tiles;
 typedef char fast_memory_is_what_the_spec_says[sizeof(fast_tiles) == FAST_MEMORY ? 1 : -1];
+
+/* Copies of a work-item that make a tile of `height` rows: passes of all work-items, WIDE chunks of a row each. */
+#define PASS_ROWS (THREADS / WIDE)
+#define COPIES(height) ((height) / PASS_ROWS * (ROW_CHUNKS / WIDE))
+
+/* The tile that flies to the ring. */
+typedef struct tile_flight {
+    copy_flight at[COPIES(BLOCK_K)];
+    int any; /* 0: it has landed, or there is none */
+} tile_flight;
 
 /* ---- between tensors and tiles ---- */
 
 INLINE LOCAL fast_tiles *fast_of(const tensors *t) { return (LOCAL fast_tiles *)t->fast; }
+INLINE LOCAL unsigned char *query_at(const tensors *t) { return fast_of(t)->tiles; }
 /* Place `step` of the ring: step 2n is K of tile n, 2n + 1 its V. */
-INLINE LOCAL unsigned char *ring_at(const tensors *t, int step) { return fast_of(t)->ring[step % BUFFERS]; }
+INLINE LOCAL unsigned char *ring_at(const tensors *t, int step) { return fast_of(t)->tiles + RING_AT + step % BUFFERS * TILE_BYTES; }
 
 /* The first `count` elements of a chunk, one by one; the others 0. */
 INLINE void chunk_gather(unsigned *words, GLOBAL const storage *from, int count)
 {
-    float x[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    UNROLL for (int i = 0; i < 4; i++) words[i] = 0u;
     UNROLL for (int e = 0; e < CHUNK; e++)
-        if (e < count) x[e] = widen(from[e]);
-    chunk_pack(words, x);
+        if (e < count) words[e * ELEMENT / 4] |= (ELEMENT == 2 ? (unsigned)from[e] : f32_to_bits((float)from[e])) << e * ELEMENT % 4 * 8;
 }
 
 INLINE void chunk_scatter(GLOBAL storage *to, const unsigned *words, int count)
 {
-    float x[8];
-    chunk_unpack(x, words);
-    UNROLL for (int e = 0; e < CHUNK; e++)
-        if (e < count) to[e] = narrow(x[e]);
-}
-
-/* Starts to copy `rows` rows of `dims` elements, `stride` apart, into a tile of `height` rows; what lies beyond becomes 0. */
-INLINE void tile_copy(LOCAL unsigned char *tile, int height, GLOBAL const storage *from, int64 stride, int rows, int dims)
-{
-    const int thread = REPRODUCIBLE ? unhoisted(THREAD) : THREAD; /* the mode that is shorter of registers */
-    const int row = thread / WIDE, column = thread % WIDE;
-    const int step = THREADS / WIDE; /* rows of a pass, a multiple of 8: SWIZZLE is the same in all */
-    LOCAL unsigned char *const to = tile + row * ROW_BYTES + (column ^ SWIZZLE(row)) * 16;
-    from += row * stride + column * CHUNK;
-    if (in_chunks(from, stride)) {
-        UNROLL for (int i = 0; i < height / step; i++)
-            UNROLL for (int c = 0; c < CHUNKS; c += WIDE) {
-                const int left = (dims - (c + column) * CHUNK) * ELEMENT;
-                const int bytes = row + i * step >= rows || left < 0 ? 0 : left < 16 ? left : 16;
-                copy_async(FAST_AT(to) + (i * step * ROW_BYTES + c * 16), from + (i * step * stride + c * CHUNK), bytes);
-            }
-    } else {
-        UNROLL_BY(1) for (int i = 0; i < height / step; i++)
-            UNROLL_BY(1) for (int c = 0; c < CHUNKS; c += WIDE) {
-                unsigned words[4];
-                chunk_gather(words, from + (i * step * stride + c * CHUNK), row + i * step >= rows ? 0 : dims - (c + column) * CHUNK);
-                local_words_store(to + i * step * ROW_BYTES + c * 16, words);
-            }
+    UNROLL for (int e = 0; e < CHUNK; e++) {
+        const unsigned word = words[e * ELEMENT / 4];
+        if (e < count) to[e] = ELEMENT == 2 ? (storage)(word >> e * ELEMENT % 4 * 8 & 0xffffu) : (storage)bits_to_f32(word);
     }
 }
 
+/* A work-item reads or writes a tile at a row and chunk of its own, plus a row and bytes that are the same for all, without a bit in common. */
+INLINE int lane_swizzle(int row, int chunk) { return (chunk ^ SWIZZLE(row)) * 16; }
+INLINE int swizzled(int row, int byte, int swizzle)
+{
+    return row * ROW_BYTES + byte / (WIDE * 16) * (WIDE * 16) + (byte % (WIDE * 16) ^ swizzle ^ SWIZZLE(row) * 16);
+}
+
+/* Starts to copy `rows` rows of `dims` elements, `stride` apart, into a tile of `height` rows; what lies beyond becomes 0. 1 where it flies (to land
+ * by tile_land), 0 where it is there at once. */
+INLINE int tile_copy(copy_flight *flight, LOCAL unsigned char *tile, int height, GLOBAL const storage *from, int64 stride, int rows, int dims)
+{
+    const int thread = REPRODUCIBLE || !UNIT_ASYNC_COPIES ? unhoisted(THREAD) : THREAD; /* where registers are short */
+    const int row = thread / WIDE, column = thread % WIDE;
+    const int flies = in_chunks(from, stride) && (COPY_CUTS || dims % CHUNK == 0);
+    const int swizzle = lane_swizzle(row, column);
+    LOCAL unsigned char *const to = tile + row * ROW_BYTES;
+    from += row * stride + column * CHUNK;
+    if (flies) {
+        UNROLL for (int i = 0; i < height / PASS_ROWS; i++)
+            UNROLL for (int c = 0; c < ROW_CHUNKS; c += WIDE) {
+                const int left = (dims - (c + column) * CHUNK) * ELEMENT;
+                const int bytes = row + i * PASS_ROWS >= rows || left < 0 ? 0 : left < 16 ? left : 16;
+                copy_async(&flight[(i * ROW_CHUNKS + c) / WIDE], FAST_AT(to) + swizzled(i * PASS_ROWS, c * 16, swizzle),
+                           from + (i * PASS_ROWS * stride + c * CHUNK), bytes);
+            }
+    } else {
+        UNROLL_BY(1) for (int i = 0; i < height / PASS_ROWS; i++)
+            UNROLL_BY(1) for (int c = 0; c < ROW_CHUNKS; c += WIDE) {
+                unsigned words[4];
+                chunk_gather(words, from + (i * PASS_ROWS * stride + c * CHUNK),
+                             row + i * PASS_ROWS >= rows ? 0 : dims - (c + column) * CHUNK);
+                local_words_store(to + swizzled(i * PASS_ROWS, c * 16, swizzle), words);
+            }
+    }
+    return flies;
+}
+
+/* Puts what flies in registers into its tile. */
+INLINE void tile_land(const copy_flight *flight, LOCAL unsigned char *tile, int height)
+{
+    const int row = THREAD / WIDE, swizzle = lane_swizzle(row, THREAD % WIDE);
+    const fast_at to = FAST_AT(tile + row * ROW_BYTES);
+    UNROLL for (int i = 0; i < height / PASS_ROWS; i++)
+        UNROLL for (int c = 0; c < ROW_CHUNKS; c += WIDE)
+            copy_land(&flight[(i * ROW_CHUNKS + c) / WIDE], to + swizzled(i * PASS_ROWS, c * 16, swizzle));
+}
+
 /* Sends the tile of a step on its way, if there is one. */
-INLINE void ring_fill(const attune_forward_args *args, const tensors *t, const block *at, int step)
+INLINE void ring_fill(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int step)
 {
     const int key = step / 2 * BLOCK_K;
+    flight->any = 0;
     if (key < at->keys_seen) {
         if (step % 2 == 0)
-            tile_copy(ring_at(t, step), BLOCK_K, t->k + row_address(args->k, at->batch, key, at->head_kv), args->k.seq,
-                      args->seqlen_k - key, args->head_dim);
+            flight->any = tile_copy(flight->at, ring_at(t, step), BLOCK_K, t->k + row_address(args->k, at->batch, key, at->head_kv),
+                                    args->k.seq, args->seqlen_k - key, args->head_dim);
         else
-            tile_copy(ring_at(t, step), BLOCK_K, t->v + row_address(args->v, at->batch, key, at->head_kv), args->v.seq,
-                      args->seqlen_k - key, args->head_dim_v);
+            flight->any = tile_copy(flight->at, ring_at(t, step), BLOCK_K, t->v + row_address(args->v, at->batch, key, at->head_kv),
+                                    args->v.seq, args->seqlen_k - key, args->head_dim_v);
     }
     copy_commit();
 }
 
+INLINE void ring_land(const tile_flight *flight, const tensors *t, int step)
+{
+    if (!UNIT_ASYNC_COPIES && flight->any) tile_land(flight->at, ring_at(t, step), BLOCK_K);
+}
+
 /* Makes the tile of a step readable; whoever read the one before is through with it, and its place is filled again. */
-INLINE void ring_advance(const attune_forward_args *args, const tensors *t, const block *at, int step)
+INLINE void ring_advance(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int step)
 {
     COPY_WAIT(BUFFERS - 2);
+    ring_land(flight, t, step); /* there are two places then */
     BARRIER();
-    ring_fill(args, t, at, step + BUFFERS - 1);
+    ring_fill(flight, args, t, at, step + BUFFERS - 1);
 }
 
 /* The unit's rows of a tile in the place of Q, which it has just written, without what lies beyond. */
@@ -605,9 +719,14 @@ INLINE void odd_values_clear(LOCAL unsigned char *values)
 #define ROW(i, slot) (FIRST_ROW + (i) * UNIT_ROWS + UNIT_ROW(slot)) /* of the block, for row slot `slot` of row tile i */
 #define SCORE_TILES (BLOCK_K / UNIT_COLUMNS)
 #define OUTPUT_TILES (HEAD_DIM / UNIT_COLUMNS)
-#define STEP_SUMS (UNIT_DEPTH / UNIT_COLUMNS * UNIT_ACCUMULATORS) /* sums of S that make one operand of P */
-#define LOAD_TILES (4 / UNIT_COLUMN_WORDS)                        /* column tiles of one operand_load */
-#define STEP_BYTES (UNIT_DEPTH * ELEMENT)                         /* of a row, in one step of the first product */
+#define STEP_SUMS (UNIT_ROWS * UNIT_DEPTH / UNIT_LANES) /* sums of S that make one operand of P */
+#define STEP_BYTES (UNIT_DEPTH * ELEMENT)               /* of a row, in one step of the first product */
+
+/* Where V is loaded in words of two elements, two column tiles share them: the first has the even dimensions, the second the odd ones. Sum r of column
+ * tile n is of dimension OUTPUT_DIM(n, r). */
+#define SHARED_WORDS (!UNIT_VALUES_TRANSPOSED && ELEMENT == 2)
+#define OUTPUT_DIM(n, r) \
+    (SHARED_WORDS ? (n) / 2 * (2 * UNIT_COLUMNS) + 2 * UNIT_COLUMN(r) + (n) % 2 : (n) * UNIT_COLUMNS + UNIT_COLUMN(r))
 
 /* P is scaled by 2^P_SCALE; scores are rounded to multiples of 2^-GRID_BITS as long as they are below ON_GRID. */
 #define GRID (1.5f * (1 << (23 - GRID_BITS)))
@@ -623,14 +742,14 @@ typedef struct query_tile {
 } query_tile;
 
 typedef struct score_tile {
-    float at[ROW_TILES][SCORE_TILES * UNIT_ACCUMULATORS];
+    unit_sums at[ROW_TILES][SCORE_TILES];
     unsigned p[ROW_TILES][BLOCK_K / UNIT_DEPTH][UNIT_ROW_WORDS]; /* then, as operands */
 } score_tile;
 
 typedef struct output_tile {
-    float at[ROW_TILES][OUTPUT_TILES][UNIT_ACCUMULATORS];
+    unit_sums at[ROW_TILES][OUTPUT_TILES];
 #if REPRODUCIBLE
-    float l[ROW_TILES][UNIT_ACCUMULATORS]; /* the product with ones */
+    unit_sums l[ROW_TILES]; /* the product with ones */
 #endif
 } output_tile;
 
@@ -639,6 +758,10 @@ typedef struct row_state {
     float rescale[ROW_TILES][UNIT_SLOTS];
     float l[ROW_TILES][UNIT_SLOTS]; /* this lane's sum of p; after rows_finish the row's */
 } row_state;
+
+/* Sum n of the lane in a row tile, over all of its column tiles; sums of one row slot at a time. */
+#define SUM(tiles, n) (tiles)[(n) / UNIT_ACCUMULATORS][(n) % UNIT_ACCUMULATORS]
+#define SUM_SLOT(n) UNIT_SLOT((n) % UNIT_ACCUMULATORS)
 
 /* ---- operands ---- */
 
@@ -652,51 +775,87 @@ INLINE void operand_round(unsigned *x)
 /* A word of an operand: two elements of 16 bits, or the first. */
 INLINE unsigned operand_word(float a, float b) { return ELEMENT == 2 ? pair_pack(a, b) : word_round(f32_to_bits(a)); }
 
-/* A lane reads each operand from one row modulo 8 and one chunk modulo WIDE of a step: its swizzle, to which a step adds a constant. */
-INLINE int lane_swizzle(int row, int chunk) { return (chunk ^ SWIZZLE(row)) * 16; }
-INLINE int swizzled(int byte, int swizzle) { return byte / (WIDE * 16) * (WIDE * 16) + (byte % (WIDE * 16) ^ swizzle); }
+/* The words of one load of Q or K. */
+#define LOAD_WORDS(words) ((words) < 4 ? 4 : (words))
+INLINE void row_operand(unsigned *x, fast_at from, int words, int row, int byte, int swizzle)
+{
+    UNROLL for (int w = 0; w < words; w += 4) {
+        operand_load(x + w, from + swizzled(row, byte + w * 4, swizzle));
+        operand_round(x + w);
+    }
+}
 
 INLINE void query_operand(unsigned *x, const query_tile *q, int swizzle, int i, int step)
 {
-    operand_load(x, q->rows + (i * UNIT_ROWS * ROW_BYTES + swizzled(step * STEP_BYTES, swizzle)));
-    operand_round(x);
+    row_operand(x, q->rows, UNIT_ROW_WORDS, i * UNIT_ROWS, step * STEP_BYTES, swizzle);
 }
 
-/* LOAD_TILES column tiles of V, from key `key` and dimension `dim` of the tile. */
+/* The low, the high halves of a and b. */
+INLINE unsigned low_halves(unsigned a, unsigned b) { return (a & 0xffffu) | b << 16; }
+INLINE unsigned high_halves(unsigned a, unsigned b) { return a >> 16 | (b & 0xffff0000u); }
+
+/* Element x of the lane's column, from key `key` and dimension `dim` of the tile: a word, of which another column may be the other half. */
+INLINE unsigned value_word(LOCAL const unsigned char *values, int swizzle, int key, int dim, int x)
+{
+    return *(LOCAL const unsigned *)(values + swizzled(key + UNIT_VALUES_KEY(x), dim * ELEMENT, swizzle));
+}
+
+/* UNIT_VALUE_TILES column tiles of V, from key `key` and dimension `dim` of the tile. `values`: the lane's row and byte. */
 INLINE void value_operand(unsigned *x, LOCAL unsigned char *values, int swizzle, int key, int dim)
 {
     if (UNIT_VALUES_TRANSPOSED) {
-        operand_load_transposed(x, FAST_AT(values + UNIT_VALUES_ROW * ROW_BYTES) + (key * ROW_BYTES + swizzled(dim * ELEMENT, swizzle)));
-    } else { /* word by word, of each column tile the lane's key and the one after */
-        UNROLL for (int i = 0; i < 4; i++) {
-            const int byte = swizzled((dim + i / 2 * UNIT_COLUMNS) * ELEMENT, swizzle ^ i % 2 * 16) + UNIT_VALUES_BYTE;
-            x[i] = *(LOCAL unsigned *)(values + (UNIT_VALUES_ROW + i % 2 + key) * ROW_BYTES + byte);
+        operand_load_transposed(x, FAST_AT(values) + swizzled(key, dim * ELEMENT, swizzle));
+    } else if (SHARED_WORDS) {
+        UNROLL for (int w = 0; w < UNIT_COLUMN_WORDS; w++) {
+            const unsigned a = value_word(values, swizzle, key, dim, 2 * w), b = value_word(values, swizzle, key, dim, 2 * w + 1);
+            x[w] = low_halves(a, b);
+            x[w + UNIT_COLUMN_WORDS] = high_halves(a, b);
         }
+    } else {
+        UNROLL for (int w = 0; w < UNIT_VALUE_TILES * UNIT_COLUMN_WORDS; w++)
+            x[w] = value_word(values, swizzle, key, dim + w / UNIT_COLUMN_WORDS * UNIT_COLUMNS, w % UNIT_COLUMN_WORDS);
         operand_round(x);
     }
 }
 
-/* STEP_SUMS probabilities as an operand. */
-INLINE void probability_operand(unsigned *x, const float *p)
+/* The probabilities of step `step` as an operand. Where two lanes hold each element, sum by sum, they give each other what they have. */
+INLINE void probability_operand(unsigned *x, unit_sums *p, int step)
 {
-    UNROLL for (int i = 0; i < UNIT_ROW_WORDS; i++) x[i] = operand_word(p[UNIT_P(i)], p[(UNIT_P(i) + 1) % STEP_SUMS]);
+    UNROLL for (int i = 0; i < UNIT_ROW_WORDS / UNIT_COPIES; i++) {
+        const unsigned own = operand_word(SUM(p, step * STEP_SUMS + UNIT_P(i)), SUM(p, step * STEP_SUMS + (UNIT_P(i) + 1) % STEP_SUMS));
+        if (UNIT_COPIES == 1) {
+            x[i] = own;
+        } else {
+            const unsigned other = f32_to_bits(lane_xor(bits_to_f32(own), UNIT_FIRST_MASK));
+            const int is_second = (UNIT_LANE & UNIT_FIRST_MASK) != 0;
+            const unsigned a = is_second ? other : own, b = is_second ? own : other;
+            x[2 * i] = low_halves(a, b);
+            x[2 * i + 1] = high_halves(a, b);
+        }
+    }
 }
 
 /* ---- primitives ---- */
 
-INLINE void query_load(query_tile *q, const attune_forward_args *args, const tensors *t, const block *at)
+INLINE void query_load(query_tile *q, tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at)
 {
+    copy_flight rows[COPIES(BLOCK_Q)];
     if (THREAD < 8) fast_of(t)->odd_values[THREAD] = 0u;
-    tile_copy(fast_of(t)->q, BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq, at->rows, args->head_dim);
+    const int flies = tile_copy(rows, query_at(t), BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq,
+                                at->rows, args->head_dim);
     copy_commit();
-    UNROLL for (int step = 0; step < BUFFERS - 1; step++) ring_fill(args, t, at, step);
-
-    q->rows = FAST_AT(fast_of(t)->q + (FIRST_ROW + UNIT_QUERY_ROW) * ROW_BYTES);
+    if (!UNIT_ASYNC_COPIES && flies) tile_land(rows, query_at(t), BLOCK_Q);
+    q->rows = FAST_AT(query_at(t) + (FIRST_ROW + UNIT_QUERY_ROW) * ROW_BYTES);
+    if (RING_AT > 0) UNROLL for (int step = 0; step < BUFFERS - 1; step++) ring_fill(flight, args, t, at, step);
 #if HOLD
     COPY_WAIT(BUFFERS - 1);
     BARRIER();
     UNROLL for (int step = 0; step < HEAD_DIM / UNIT_DEPTH; step++)
         UNROLL for (int i = 0; i < ROW_TILES; i++) query_operand(q->held[step][i], q, lane_swizzle(UNIT_QUERY_ROW, UNIT_QUERY_CHUNK), i, step);
+    if (RING_AT == 0) { /* only one tile flies, in registers */
+        BARRIER();
+        ring_fill(flight, args, t, at, 0);
+    }
 #endif
 }
 
@@ -720,9 +879,9 @@ INLINE void output_clear(output_tile *o)
         }
 }
 
-INLINE void keys_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+INLINE void keys_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
-    ring_advance(args, t, at, key / BLOCK_K * 2);
+    ring_advance(flight, args, t, at, key / BLOCK_K * 2);
 }
 
 /* A score is the unit's sum; where the scale is negative its opposite, where it is 0 nothing: then SCORE_UNIT of a score is in log2 units. */
@@ -736,9 +895,11 @@ INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_for
 {
     const fast_at keys = FAST_AT(ring_at(t, key / BLOCK_K * 2) + UNIT_KEYS_ROW * ROW_BYTES);
     const int swizzle = unhoisted(lane_swizzle(UNIT_KEYS_ROW, UNIT_KEYS_CHUNK));
+#if !HOLD
     const int query_swizzle = unhoisted(lane_swizzle(UNIT_QUERY_ROW, UNIT_QUERY_CHUNK));
+#endif
     UNROLL for (int i = 0; i < ROW_TILES; i++)
-        UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) s->at[i][n] = 0.0f;
+        UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) SUM(s->at[i], n) = 0.0f;
     UNROLL for (int step = 0; step < HEAD_DIM / UNIT_DEPTH; step++) {
         unsigned left[ROW_TILES][UNIT_ROW_WORDS];
         UNROLL for (int i = 0; i < ROW_TILES; i++) {
@@ -748,19 +909,19 @@ INLINE void scores_multiply(score_tile *s, const query_tile *q, const attune_for
             query_operand(left[i], q, query_swizzle, i, step);
 #endif
         }
-        UNROLL for (int n = 0; n < SCORE_TILES; n += LOAD_TILES) {
-            unsigned right[4];
-            operand_load(right, keys + (n * UNIT_COLUMNS * ROW_BYTES + swizzled(step * STEP_BYTES, swizzle)));
-            operand_round(right);
+        UNROLL for (int n = 0; n < SCORE_TILES; n += UNIT_KEY_TILES) {
+            unsigned right[LOAD_WORDS(UNIT_COLUMN_WORDS)];
+            row_operand(right, keys, LOAD_WORDS(UNIT_COLUMN_WORDS), n * UNIT_COLUMNS, step * STEP_BYTES, swizzle);
             UNROLL for (int i = 0; i < ROW_TILES; i++)
-                UNROLL for (int c = 0; c < LOAD_TILES; c++)
-                    unit_multiply(s->at[i] + (n + c) * UNIT_ACCUMULATORS, left[i], right + c * UNIT_COLUMN_WORDS);
+                UNROLL for (int c = 0; c < UNIT_KEY_TILES; c++)
+                    unit_multiply(s->at[i][n + c], left[i], right + c * UNIT_COLUMN_WORDS);
         }
+        LOADS_STAY();
     }
     if (!(args->scale_log2 > 0.0f)) {
         const float sign = args->scale_log2 < 0.0f ? -1.0f : 0.0f;
         UNROLL for (int i = 0; i < ROW_TILES; i++)
-            UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) s->at[i][n] = s->at[i][n] * sign;
+            UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) SUM(s->at[i], n) = SUM(s->at[i], n) * sign;
     }
 }
 
@@ -768,11 +929,11 @@ INLINE void scores_hide(score_tile *s, const attune_forward_args *args, const bl
 {
     UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
-            const int visible = keys_visible(args, at, ROW(i, slot), key);
+            const int visible = keys_visible(args, at, ROW(i, slot), key) - UNIT_COLUMN(0); /* from this lane's first on */
             UNROLL for (int n = 0; n < SCORE_TILES; n++)
                 UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++)
-                    if (UNIT_SLOT(r) == slot && n * UNIT_COLUMNS + UNIT_COLUMN(r) >= visible)
-                        s->at[i][n * UNIT_ACCUMULATORS + r] = -F32_INFINITY;
+                    if (UNIT_SLOT(r) == slot && n * UNIT_COLUMNS + (UNIT_COLUMN(r) - UNIT_COLUMN(0)) >= visible)
+                        s->at[i][n][r] = -F32_INFINITY;
         }
 }
 
@@ -782,7 +943,7 @@ INLINE void rows_update(row_state *rows, const score_tile *s, const attune_forwa
         UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
             float top = -F32_INFINITY;
             UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++)
-                if (UNIT_SLOT(n % UNIT_ACCUMULATORS) == slot) top = max_f32(top, s->at[i][n]);
+                if (SUM_SLOT(n) == slot) top = max_f32(top, SUM(s->at[i], n));
             UNROLL for (int mask = UNIT_FIRST_MASK; mask <= UNIT_LAST_MASK; mask *= 2) top = max_f32(top, lane_xor(top, mask));
 
             const float m = rows->m[i][slot];
@@ -851,32 +1012,32 @@ INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_for
                 const float m = finite_max(rows->m[i][slot]);
                 if (m == m) /* always so: a branch for each row keeps compilers from working on all rows at once, out of registers */
                     UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++)
-                        if (UNIT_SLOT(n % UNIT_ACCUMULATORS) == slot) s->at[i][n] = general_exponent(s->at[i][n], unit, m);
+                        if (SUM_SLOT(n) == slot) SUM(s->at[i], n) = general_exponent(SUM(s->at[i], n), unit, m);
                 grid[i][slot] = base[i][slot] = 0.0f;
             }
         unit = 1.0f;
     }
     UNROLL for (int i = 0; i < ROW_TILES; i++)
         UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) {
-            const int slot = UNIT_SLOT(n % UNIT_ACCUMULATORS);
-            s->at[i][n] = exp2_fast(fma_f32(s->at[i][n], unit, grid[i][slot]) - base[i][slot]);
+            const int slot = SUM_SLOT(n);
+            SUM(s->at[i], n) = exp2_fast(fma_f32(SUM(s->at[i], n), unit, grid[i][slot]) - base[i][slot]);
         }
     if (!REPRODUCIBLE || args->return_lse != 0)
         UNROLL for (int i = 0; i < ROW_TILES; i++)
             UNROLL for (int n = 0; n < SCORE_TILES * UNIT_ACCUMULATORS; n++) {
-                const int slot = UNIT_SLOT(n % UNIT_ACCUMULATORS);
-                rows->l[i][slot] = rows->l[i][slot] + s->at[i][n];
+                const int slot = SUM_SLOT(n);
+                rows->l[i][slot] = rows->l[i][slot] + SUM(s->at[i], n);
             }
     UNROLL for (int i = 0; i < ROW_TILES; i++)
-        UNROLL for (int step = 0; step < BLOCK_K / UNIT_DEPTH; step++) probability_operand(s->p[i][step], s->at[i] + step * STEP_SUMS);
+        UNROLL for (int step = 0; step < BLOCK_K / UNIT_DEPTH; step++) probability_operand(s->p[i][step], s->at[i], step);
 }
 
 /* A hidden value meets p = 0 in the unit, which is harmless where it is finite. */
 #define HAS_HIDDEN_VALUES(args, at, key) ((args)->causal != 0 && (key) + BLOCK_K > (at)->keys_common)
-INLINE void values_stage(const attune_forward_args *args, const tensors *t, const block *at, int key)
+INLINE void values_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     const int step = key / BLOCK_K * 2 + 1;
-    ring_advance(args, t, at, step);
+    ring_advance(flight, args, t, at, step);
     if (HAS_HIDDEN_VALUES(args, at, key)) {
         odd_values_find(t, ring_at(t, step));
         BARRIER();
@@ -886,15 +1047,17 @@ INLINE void values_stage(const attune_forward_args *args, const tensors *t, cons
 /* What is infinite or NaN among the values is added, as itself, to the rows that see it, and taken out of the tile. */
 INLINE void odd_values_add(output_tile *o, const attune_forward_args *args, const block *at, LOCAL unsigned char *values, int key)
 {
-    UNROLL_BY(1) for (int j = 0; j < BLOCK_K; j++)
+    UNROLL_BY(1) for (int j = 0; j < BLOCK_K; j++) {
+        const int dim = unhoisted(OUTPUT_DIM(0, 0));
         UNROLL for (int n = 0; n < OUTPUT_TILES; n++)
             UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++) {
-                const int byte = (n * UNIT_COLUMNS + UNIT_COLUMN(r)) * ELEMENT;
+                const int byte = (dim + (OUTPUT_DIM(n, r) - OUTPUT_DIM(0, 0))) * ELEMENT;
                 const float v = widen(*(LOCAL const storage *)(values + j * ROW_BYTES + (byte ^ SWIZZLE(j) * 16)));
                 const int odd = !(v > -F32_INFINITY && v < F32_INFINITY);
                 UNROLL for (int i = 0; i < ROW_TILES; i++)
                     if (odd && j < keys_visible(args, at, ROW(i, UNIT_SLOT(r)), key)) o->at[i][n][r] = o->at[i][n][r] + v;
             }
+    }
     BARRIER();
     odd_values_clear(values);
     BARRIER();
@@ -912,12 +1075,13 @@ INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_
         UNROLL for (int w = 0; w < UNIT_COLUMN_WORDS; w++) ones[w] = operand_word(1.0f, 1.0f);
         UNROLL for (int i = 0; i < ROW_TILES; i++) unit_multiply(o->l[i], s->p[i][k / UNIT_DEPTH], ones);
 #endif
-        UNROLL for (int n = 0; n < OUTPUT_TILES; n += LOAD_TILES) {
-            unsigned right[4];
-            value_operand(right, values, swizzle, k, n * UNIT_COLUMNS);
+        UNROLL for (int n = 0; n < OUTPUT_TILES; n += UNIT_VALUE_TILES) {
+            unsigned right[UNIT_VALUE_TILES * UNIT_COLUMN_WORDS];
+            value_operand(right, values + (UNIT_VALUES_ROW * ROW_BYTES + UNIT_VALUES_BYTE), swizzle, k, n * UNIT_COLUMNS);
             UNROLL for (int i = 0; i < ROW_TILES; i++)
-                UNROLL for (int c = 0; c < LOAD_TILES; c++)
+                UNROLL for (int c = 0; c < UNIT_VALUE_TILES; c++)
                     unit_multiply(o->at[i][n + c], s->p[i][k / UNIT_DEPTH], right + c * UNIT_COLUMN_WORDS);
+            LOADS_STAY();
         }
     }
 }
@@ -935,9 +1099,11 @@ INLINE void rows_finish(row_state *rows, const tensors *t)
 /* By way of the place of Q, where each unit has its own rows. */
 INLINE void output_store(const output_tile *o, const row_state *rows, const attune_forward_args *args, const tensors *t, const block *at)
 {
-    LOCAL unsigned char *const out = fast_of(t)->q;
+    LOCAL unsigned char *const out = query_at(t);
+    /* of two neighbours in a row, the second is the same sum of the next column tile, or the next sum */
+    const int tiles = SHARED_WORDS ? 1 : 0, sums = SHARED_WORDS ? 0 : 1;
     UNROLL for (int i = 0; i < ROW_TILES; i++)
-        UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r += 2) { /* neighbours r and r + 1 are neighbours in a row */
+        UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r += 1 + sums) {
 #if REPRODUCIBLE
             const float l = o->l[i][r];
 #else
@@ -945,11 +1111,11 @@ INLINE void output_store(const output_tile *o, const row_state *rows, const attu
 #endif
             const float inverse = reciprocal(l);
             const int row = ROW(i, UNIT_SLOT(r));
-            UNROLL for (int n = 0; n < OUTPUT_TILES; n++) {
-                const int byte = (n * UNIT_COLUMNS + UNIT_COLUMN(r)) * ELEMENT;
+            UNROLL for (int n = 0; n < OUTPUT_TILES; n += 1 + tiles) {
+                const int byte = OUTPUT_DIM(n, r) * ELEMENT;
                 LOCAL unsigned *const to = (LOCAL unsigned *)(out + row * ROW_BYTES + (byte ^ SWIZZLE(row) * 16));
                 const float x = l == 0.0f ? 0.0f : quotient(o->at[i][n][r], l, inverse);
-                const float y = l == 0.0f ? 0.0f : quotient(o->at[i][n][r + 1], l, inverse);
+                const float y = l == 0.0f ? 0.0f : quotient(o->at[i][n + tiles][r + sums], l, inverse);
                 if (ELEMENT == 2)
                     to[0] = pair_pack(x, y);
                 else
@@ -981,16 +1147,17 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
 {
     const block at = block_locate(args, group);
     query_tile q;
+    tile_flight flight;
     score_tile s;
     output_tile o;
     row_state rows;
 
-    query_load(&q, args, t, &at);
+    query_load(&q, &flight, args, t, &at);
     rows_clear(&rows);
     output_clear(&o);
 
     for (int key = 0; key < at.keys_seen; key += BLOCK_K) {
-        keys_stage(args, t, &at, key);
+        keys_stage(&flight, args, t, &at, key);
         scores_multiply(&s, &q, args, t, &at, key);
         if (key + BLOCK_K > at.keys_common)
             scores_hide(&s, args, &at, key);
@@ -999,7 +1166,7 @@ INLINE void forward(const attune_forward_args *args, const tensors *t, int64 gro
         output_rescale(&o, &rows);
         scores_exponentiate(&s, &rows, args, t);
 
-        values_stage(args, t, &at, key);
+        values_stage(&flight, args, t, &at, key);
         output_accumulate(&o, &s, args, t, &at, key);
     }
 

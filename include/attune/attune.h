@@ -186,9 +186,10 @@ ATTUNE_API void attune_forward_tensors_init(attune_forward_tensors *tensors);
 ATTUNE_API attune_status attune_engine_check(const char *name);
 
 /* A reproducible kernel gives a row the same bits whatever the tiles, the rest of the batch and the chunks that a prompt is cut into; `vector`
- * and `simt` are always so, and agree with each other besides. `matrix` has a mode that is and one that need not be, each with kernels of
- * its own; it takes f16 and bf16 as they are stored, and reads f32 as tf32 (10 bits of fraction). Since that is less than was handed in, a
- * plan for f32 uses such a kernel only where it is asked for: by allow_tf32, by naming the engine, or by a whole kernel id. */
+ * and `simt` are always so, and agree with each other besides. `matrix` has a mode that is, on one kind of unit (the number after u in an id;
+ * what plans choose for a device and a head_dim is of one kind), and a mode that need not be, each with kernels of its own. It takes f16
+ * and bf16 as they are stored, and reads f32 as tf32 (10 bits of fraction). Since that is less than was handed in, a plan for f32 uses
+ * such a kernel only where it is asked for: by allow_tf32, by naming the engine, or by a whole kernel id. */
 typedef struct attune_plan_options {
     size_t struct_size; /* sizeof(attune_plan_options) */
     const char *

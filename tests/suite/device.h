@@ -32,7 +32,7 @@ run_result device_run(const device *d, const inputs *in, const attune_plan_optio
                       outputs *out, char why[REASON_SIZE]);
 
 /* Whether two outputs of one problem are promised to have the same bits: both kernels are reproducible, and on engines that agree with each
- * other. The engines without matrix units do on all devices, a matrix unit does with itself. */
+ * other. The engines without matrix units do on all devices, a matrix unit (of which a device may have several) does with itself. */
 bool must_be_same(const outputs *a, const outputs *b);
 
 /* Up to `limit` kernels that the device can run the problem with under these options, spread evenly over its order of preference, the first of

@@ -52,9 +52,17 @@ static outputs run_on(const device *d, const attune_plan_options *options, const
     return out;
 }
 
+/* A matrix unit need not take f32, which is for another engine then. */
 outputs run(const inputs *in)
 {
-    return run_on(&now, &plan, in);
+    outputs out = {.o = NULL};
+    char why[REASON_SIZE];
+    attune_plan_options options = plan;
+    if (in->problem.dtype == ATTUNE_F32) {
+        if (device_run(&now, in, &options, &out, why) == RUN_DONE) return out;
+        options.engine = NULL;
+    }
+    return run_on(&now, &options, in);
 }
 
 outputs run_on_cpu(const inputs *in)

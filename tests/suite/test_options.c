@@ -31,26 +31,31 @@ static void options_confine_all_devices_but_the_first(void **user)
     problem_list_free(&o.problems);
 }
 
-static outputs ran(const char *device, const char *engine, bool reproducible)
+static outputs ran(const char *device, const char *engine, const char *kernel, bool reproducible)
 {
     outputs out = {.reproducible = reproducible};
     strcpy(out.device, device);
     strcpy(out.engine, engine);
+    strcpy(out.kernel, kernel);
     return out;
 }
 
 static void bits_are_demanded_where_they_are_promised(void **user)
 {
     (void)user;
-    const outputs cpu = ran("cpu", "vector", true), simt = ran("cuda:0", "simt", true),
-                  same = ran("cuda:0", "matrix", true), other = ran("cuda:1", "matrix", true),
-                  usual = ran("cuda:0", "matrix", false);
+    const outputs cpu = ran("cpu", "vector", "v", true), simt = ran("cuda:0", "simt", "s", true),
+                  same = ran("cuda:0", "matrix", "m_r1u0", true),
+                  tile = ran("cuda:0", "matrix", "m_q64r1u0", true),
+                  unit = ran("cuda:0", "matrix", "m_r1u1", true),
+                  other = ran("cuda:1", "matrix", "m_r1u0", true),
+                  usual = ran("cuda:0", "matrix", "m_r0u0", false);
     const struct {
         const outputs *a, *b;
         bool promised;
-    } cases[] = {{&cpu, &cpu, true},     {&cpu, &simt, true},     {&same, &same, true},
-                 {&cpu, &same, false},   {&simt, &same, false},   {&same, &other, false},
-                 {&same, &usual, false}, {&usual, &usual, false}, {&cpu, &usual, false}};
+    } cases[] = {{&cpu, &cpu, true},      {&cpu, &simt, true},    {&same, &same, true},
+                 {&same, &tile, true},    {&same, &unit, false},  {&cpu, &same, false},
+                 {&simt, &same, false},   {&same, &other, false}, {&same, &usual, false},
+                 {&usual, &usual, false}, {&cpu, &usual, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(must_be_same(cases[i].a, cases[i].b), cases[i].promised);
         assert_int_equal(must_be_same(cases[i].b, cases[i].a), cases[i].promised);

@@ -199,19 +199,15 @@ static int generation_of(const char *architecture)
     return generation;
 }
 
-/* What kernels may require of a device, beside its local memory. */
-static const char *features_of(const char *architecture)
+/* The features that the spec reads off a class's name. */
+static void find_features(attune_device_caps *caps)
 {
-    static const struct {
-        const char *prefix, *features;
-    } known[] = {
-        {"gfx90a", "mfma"},       {"gfx942", "mfma"},       {"gfx950", "mfma"},
-        {"gfx110", "wmma_rdna3"}, {"gfx115", "wmma_rdna3"}, {"gfx120", "wmma_rdna4"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strncmp(architecture, known[i].prefix, strlen(known[i].prefix)) == 0)
-            return known[i].features;
-    return "";
+    size_t length = 0;
+    for (const attune_class_feature *row = attune_kernel_table_hip.class_features;
+         row->beginning != NULL; row++)
+        if (strncmp(caps->device_class, row->beginning, strlen(row->beginning)) == 0)
+            length += (size_t)snprintf(caps->features + length, sizeof caps->features - length,
+                                       "%s%s", length > 0 ? " " : "", row->feature);
 }
 
 enum { LEAST_GENERATION = 9, MOST_THREADS = 1024 };
@@ -229,7 +225,7 @@ static void describe(int device, int version, attune_device_caps *caps)
         return;
     }
     snprintf(caps->device_class, sizeof caps->device_class, "%s", architecture);
-    snprintf(caps->features, sizeof caps->features, "%s", features_of(architecture));
+    find_features(caps);
     if (generation_of(architecture) < LEAST_GENERATION)
         snprintf(info->reason, sizeof info->reason,
                  "it is of architecture %s; gfx900 or later is needed", architecture);

@@ -266,7 +266,7 @@ class DeviceClasses(unittest.TestCase):
         self.tune("hip")
         classes = self.classes("hip", *(f"{point}{number}" for number in (1, 2, 3, 4)), "*simt_q8*")
         every = self.generator.spec.device_classes("hip")
-        self.assertEqual(classes[f"{point}1"], ["gfx90a", "gfx942"])
+        self.assertEqual(classes[f"{point}1"], ["gfx90a", "gfx942", "gfx950"])
         self.assertEqual(classes[f"{point}3"], [name for name in every if name[:5] == "gfx11"])
         self.assertEqual(classes[f"{point}4"], ["gfx1200", "gfx1201"])
         self.assertEqual(classes["forward_f16_d64_simt_q8k32t128"], every)

@@ -65,13 +65,13 @@ MATRIX_AXES = {"block_q": [64], "block_k": [32, 64], "threads": [128], "buffers"
 
 def on_matrix(mode, problem=PLAIN, fill="normal", reproducible=0):
     """A check of engine matrix on the stand-in driver."""
-    kernel = f"forward_*_d64_matrix_q64k32t128b2h0r{reproducible}"
+    kernel = f"forward_*_d64_matrix_q64k32t128b2h0r{reproducible}u0"
     return Check("suite", problem, fill, "f16", kernel, "cuda", mode)
 
 
 def between_tiles(problem, fill, dtype):
     """A comparison of bits between two tiles of the reproducible mode."""
-    kernel = "forward_*_d64_matrix_q64k*t128b2h0r1"
+    kernel = "forward_*_d64_matrix_q64k*t128b2h0r1u0"
     return Check("same_bits", problem, fill, dtype, kernel, "cuda", "plain")
 
 
@@ -369,9 +369,9 @@ MUTATIONS = [
     ),
     Mutation(
         "matrix: a lane swizzles as for the next row",
-        MATRIX_TILES,
-        "return (chunk ^ SWIZZLE(row)) * 16;",
-        "return (chunk ^ SWIZZLE(row + 1)) * 16;",
+        MATRIX,
+        "lane_swizzle(UNIT_KEYS_ROW, UNIT_KEYS_CHUNK)",
+        "lane_swizzle(UNIT_KEYS_ROW + 1, UNIT_KEYS_CHUNK)",
         on_matrix("plain"),
     ),
     Mutation(

@@ -6,16 +6,18 @@
  *
  *   theta_j = |scale| (n_s · u_acc + 2 u_in) Σ_d |q_d k_jd|  +  3·2^-24 (|s_j| + |m|)  +  eps_exp  relative error of p_j
  *   B_d     = (u_out + 2^-23) |O_d|  +  Σ_j P_j theta_j |v_jd - O_d|  +  (u_p + u_in + n_pv · u_acc) Σ_j P_j |v_jd|
- *             +  n_pv · 2^-24 |O_d|  +  (eta_p + 2^-124) Σ_j |v_jd| / l  +  n_pv · 2^-149 / l  +  u_in · 2^-126  +  tiny
+ *             +  n_pv · 2^-24 |O_d|  +  (eta_p + 2^-124) Σ_j (|v_jd| + |O_d|) / l  +  n_pv · 2^-149 / l  +  u_in · 2^-126  +  tiny
  *   B_LSE   = Σ_j P_j theta_j  +  n · 2^-24  +  2^-24 |LSE|                                        n visible keys
  *
  * u_in is 0 but for units that read their operands in a shorter format: then q and k each bring u_in to every product, and v brings it to its own.
  *
  * Four terms speak of underflow. `tiny` is half the smallest subnormal of the output's type: a stored output cannot be nearer. u_in · 2^-126
  * is half the distance of a shorter format's subnormals, which v may have been rounded to. 2^-124 is
- * what kernels may drop of a p_j that is no normal fp32 number (2^-125, against a max of up to one octave above m), 2^-149 / l what one
- * accumulation step loses there (2^-150, l likewise). The bound is a linear combination of sums that do not depend on the kernel, so one
- * pass of the oracle serves every kernel that is judged against it. It is of first order in theta_j, so it says nothing where theta_j nears 1:
+ * what kernels may drop of a p_j that is no normal fp32 number (2^-125, against a max of up to one octave above m), and with it of the sum that
+ * divides O. 2^-149 / l is what one accumulation step loses there (2^-150, l likewise).
+ *
+ * The bound is a linear combination of sums that do not depend on the kernel, so one pass of the oracle serves every kernel that is judged against
+ * it. It is of first order in theta_j, so it says nothing where theta_j nears 1:
  * beyond scores of 1e6 in fp32, of 1e3 where scores are rounded to 16 bits or inputs to tf32.
  * Outputs of two kernels must agree within the sum of their bounds.
  */
@@ -62,7 +64,7 @@ typedef struct attune_error_terms {
     double
         values; /* Σ_j P_j |v_jd|                                  multiplies u_p + u_in + n_pv · u_acc */
     double
-        underflow; /* Σ_j |v_jd| / l                                  multiplies eta_p + 2^-124 */
+        underflow; /* Σ_j (|v_jd| + |O_d|) / l                        multiplies eta_p + 2^-124 */
     double peak;   /* 1 / l, the largest P_j                          multiplies n_pv · 2^-149 */
 } attune_error_terms;
 

@@ -92,9 +92,10 @@ static void row_output(const row_inputs *in, const key *keys, int64_t count, dou
 }
 
 /* A key with P = 0 has no part in the terms, but for what another arithmetic may lose there. */
-static void add_key(attune_error_terms *terms, const key *at, double m, double v, double difference)
+static void add_key(attune_error_terms *terms, const key *at, double m, double v, double o)
 {
-    terms->underflow += fabs(v);
+    const double difference = fabs(v - o);
+    terms->underflow += fabs(v) + fabs(o);
     if (at->p == 0.0) return;
     terms->score += at->p * at->magnitude * difference;
     terms->magnitude += at->p * (fabs(at->s) + fabs(m)) * difference;
@@ -118,9 +119,8 @@ static void row_terms(const row_inputs *in, const key *keys, int64_t count, cons
     for (int64_t j = 0; j < count; j++) {
         load_value(in, j, v);
         for (int64_t d = 0; d < width; d++)
-            add_key(&answer->o_terms[d], &keys[j], sums->m, v[d],
-                    fabs((double)v[d] - answer->o[d]));
-        add_key(&answer->lse_terms, &keys[j], sums->m, 1.0, 1.0);
+            add_key(&answer->o_terms[d], &keys[j], sums->m, v[d], answer->o[d]);
+        add_key(&answer->lse_terms, &keys[j], sums->m, 1.0, 0.0);
     }
     for (int64_t d = 0; d < width; d++) close_terms(&answer->o_terms[d], sums);
     close_terms(&answer->lse_terms, sums);

@@ -175,7 +175,7 @@ static void terms_are_what_the_header_says(void **state)
         .magnitude = 0.75 * 2.0 * scale * 3.0 + 0.25 * scale * 9.0,
         .spread = 0.75 * 3.0 + 0.25 * 9.0,
         .values = 0.75 * 8.0 + 0.25 * 4.0,
-        .underflow = 12.0 / l,
+        .underflow = (12.0 + 2.0 * 5.0) / l,
         .peak = 0.75,
     };
     const attune_error_terms of_lse = {

@@ -40,6 +40,8 @@ typedef struct attune_kernel_row {
     int reproducible; /* 1: the bits of a row depend on no tile, no other row and no cut of the queries into chunks */
     const char *
         requires_features; /* space-separated words that attune_device_caps.features must hold, "" for none */
+    const char *
+        subnormals; /* the feature of devices whose unit reads subnormals; others may take them for 0. NULL: all read them */
     /* how it rounds, for attune_plan_arithmetic; the step counts are n_s = ceil(head_dim / qk_step), n_pv = ceil(seqlen_k / pv_step) + key blocks */
     double u_in, u_p, eta_p, u_acc, eps_exp;
     int qk_step, pv_step;

@@ -64,7 +64,7 @@ _UNIT = (
         "row_masks": list,
         **dict.fromkeys(("query", "keys", "values"), dict),
     },
-    {},
+    {"subnormals": str},
 )
 _OPERAND = ({"row": str, "chunk": str}, {})
 _VALUES = ({"row": str, "chunk": str, "transposed": bool}, {"key": str, "byte": str})

@@ -57,6 +57,11 @@ static bool has_word(const char *words, const char *word, size_t length)
     return false;
 }
 
+bool device_has(const attune_device_caps *caps, const char *feature)
+{
+    return has_word(caps->features, feature, strlen(feature));
+}
+
 static bool device_accepts(const attune_kernel_row *row, const attune_device_caps *caps,
                            char *reason)
 {

@@ -50,6 +50,9 @@ int plan_choose(const kernel_request *request, const ranked_kernel *ranked, int 
 /* Whether a kernel of the glob is one kernel: it has no '*' and no '?'. */
 bool glob_is_id(const char *glob);
 
+/* Whether a device has a feature. */
+bool device_has(const attune_device_caps *caps, const char *feature);
+
 /* One sentence with the reason against every kernel of the problem's op and dtype, cut to fit. */
 void kernels_explain(const kernel_request *request, const ranked_kernel *ranked, char *text,
                      size_t size);

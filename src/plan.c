@@ -187,11 +187,15 @@ attune_status attune_plan_arithmetic(const attune_plan *plan, attune_arithmetic 
         [ATTUNE_F32] = 0x1p-24, [ATTUNE_F16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
     const attune_kernel_row *const row = plan->choice.row;
     const attune_problem *const problem = &plan->problem;
+    const bool flushes =
+        row->subnormals != NULL && !device_has(plan->context->caps, row->subnormals);
     *arithmetic = (attune_arithmetic){
         .u_out = roundoff[problem->dtype],
         .u_in = row->u_in,
         .u_p = row->u_p,
-        .eta_p = row->eta_p,
+        /* of a P that is read as 0 all is lost, not half a unit in its last place */
+        .eta_p = flushes ? row->eta_p / row->u_p : row->eta_p,
+        .flushes = flushes ? 1.0 : 0.0,
         .u_acc = row->u_acc,
         .eps_exp = row->eps_exp,
         .n_s = (double)ATTUNE_CEIL_DIV(problem->head_dim, row->qk_step),

@@ -10,8 +10,8 @@
 /* LDS of a work-group: "AMD Instinct MI300 Instruction Set Architecture" and "RDNA3 Instruction Set Architecture", "Local Data Share". */
 enum { LDS = 64 * 1024 };
 #define AMD_CDNA                                                                                   \
-    .device_class = "amd", .features = "amd mfma", .fast_memory = LDS, .warp_bits = 6,             \
-    .instructions = AMD_MFMA, .has_lds = true, .lds_swizzles_reads = true
+    .device_class = "amd", .fast_memory = LDS, .warp_bits = 6, .instructions = AMD_MFMA,           \
+    .has_lds = true, .lds_swizzles_reads = true
 
 /* The arithmetic of WMMA is not published: one rounding an instruction is a guess. */
 #define AMD_RDNA                                                                                   \
@@ -40,18 +40,21 @@ const gpu gpus[GPUS] = {
     {
         .id = "emulated:amd",
         .name = "AMD GPU emulated on the CPU",
+        .features = "amd mfma mfma_subnormals",
         AMD_CDNA,
         .unit = &matrix_unit_exact,
     },
     {
         .id = "emulated:amd-cdna2",
         .name = "AMD GPU emulated on the CPU, sums as on MI200",
+        .features = "amd mfma",
         AMD_CDNA,
         .unit = &matrix_unit_cdna2,
     },
     {
         .id = "emulated:amd-cdna3",
         .name = "AMD GPU emulated on the CPU, sums as on MI300",
+        .features = "amd mfma mfma_subnormals",
         AMD_CDNA,
         .unit = &matrix_unit_cdna3,
     },

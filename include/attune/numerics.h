@@ -16,6 +16,9 @@
  * what kernels may drop of a p_j that is no normal fp32 number (2^-125, against a max of up to one octave above m), and with it of the sum that
  * divides O. 2^-149 / l is what one accumulation step loses there (2^-150, l likewise).
  *
+ * A unit that may take subnormals for 0, in its operands, products or sums, adds `flushes` times the sum `flushed` of attune_error_terms to both
+ * bounds: all that subnormal q, k and v make, and 2^-126 for each operation that may lose as much.
+ *
  * The bound is a linear combination of sums that do not depend on the kernel, so one pass of the oracle serves every kernel that is judged against
  * it. It is of first order in theta_j, so it says nothing where theta_j nears 1:
  * beyond scores of 1e6 in fp32, of 1e3 where scores are rounded to 16 bits or inputs to tf32.
@@ -36,8 +39,11 @@ typedef struct attune_arithmetic {
     double u_out; /* unit roundoff of the stored output: 2^-24 f32, 2^-11 f16, 2^-8 bf16 */
     double
         u_in; /* unit roundoff of q, k and v as the unit reads them: 2^-11 where it takes f32 as tf32, 0 where it takes what is stored */
-    double u_p;     /* unit roundoff of P as it enters the second product */
-    double eta_p;   /* 2^-25 where P is rounded to f16 (underflow), else 0 */
+    double u_p; /* unit roundoff of P as it enters the second product */
+    double
+        eta_p; /* 2^-25 where P is rounded to f16 (underflow), 2^-14 where it is then taken for 0, else 0 */
+    double
+        flushes; /* 1 where the unit may take what is subnormal (in its type, as it is stored) for 0, else 0 */
     double u_acc;   /* relative error of one accumulation step: 2^-24 for an FMA */
     double eps_exp; /* relative error of the exponential: 2^-23 libm quality, 2^-22 fast exp2 */
     double n_s;     /* accumulation steps of Q Kᵀ */
@@ -66,6 +72,9 @@ typedef struct attune_error_terms {
     double
         underflow; /* Σ_j (|v_jd| + |O_d|) / l                        multiplies eta_p + 2^-124 */
     double peak;   /* 1 / l, the largest P_j                          multiplies n_pv · 2^-149 */
+    double
+        flushed; /* Σ_j P_j f_j |v_jd - O_d|  +  Σ_j P_j |v_jd| over subnormal v_jd  +  n · 2^-123 / l, with f_j =
+                    |scale| (Σ_d |q_d k_jd| over subnormal q_d or k_jd  +  head_dim · 2^-124)   multiplies flushes */
 } attune_error_terms;
 
 /* The exact answer for a problem's inputs, packed: o[batch][seqlen_q][heads_q][head_dim_v], lse[batch][heads_q][seqlen_q]; terms

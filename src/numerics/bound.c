@@ -22,7 +22,7 @@ double attune_bound_o(const attune_arithmetic *a, const attune_error_terms *term
 {
     const double tiny = 0.5 * format_ulp(dtype, 0.0);
     return (a->u_out + 2.0 * fp32_roundoff) * fabs(o) + relative_errors(a, terms) +
-           (a->u_p + a->u_in + a->n_pv * a->u_acc) * terms->values +
+           a->flushes * terms->flushed + (a->u_p + a->u_in + a->n_pv * a->u_acc) * terms->values +
            a->n_pv * fp32_roundoff * fabs(o) + (a->eta_p + fp32_least_p) * terms->underflow +
            a->n_pv * fp32_product_underflow * terms->peak + a->u_in * fp32_least_normal + tiny;
 }
@@ -30,5 +30,6 @@ double attune_bound_o(const attune_arithmetic *a, const attune_error_terms *term
 double attune_bound_lse(const attune_arithmetic *a, const attune_error_terms *terms, double lse,
                         int64_t visible)
 {
-    return relative_errors(a, terms) + (double)visible * fp32_roundoff + fp32_roundoff * fabs(lse);
+    return relative_errors(a, terms) + a->flushes * terms->flushed +
+           (double)visible * fp32_roundoff + fp32_roundoff * fabs(lse);
 }

@@ -20,6 +20,11 @@ double format_roundoff(attune_dtype dtype)
     return ldexp(1.0, -format_of(dtype).precision);
 }
 
+double format_least_normal(attune_dtype dtype)
+{
+    return ldexp(1.0, format_of(dtype).min_exponent);
+}
+
 double format_ulp(attune_dtype dtype, double x)
 {
     const float_format format = format_of(dtype);

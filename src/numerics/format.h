@@ -14,6 +14,9 @@ float_format format_of(attune_dtype dtype);
 /* Relative error of a number rounded to nearest: 2^-precision. */
 double format_roundoff(attune_dtype dtype);
 
+/* The least normal number; what is below and not 0 is subnormal. */
+double format_least_normal(attune_dtype dtype);
+
 /* Distance of the type's neighbouring numbers around x; beyond the largest, as just below it. */
 double format_ulp(attune_dtype dtype, double x);
 

@@ -1,4 +1,5 @@
 /* The exact answer: standard attention in double precision, one row at a time, in the order of the formulas of attune/numerics.h. */
+#include "format.h"
 #include "host_tensor.h"
 
 #include <float.h>
@@ -25,8 +26,13 @@ typedef struct row_answer {
 typedef struct key {
     double s;         /* scale · Σ_d q_d k_d */
     double magnitude; /* |scale| · Σ_d |q_d k_d| */
+    double flushed;   /* the part of it that a unit without subnormals may lose */
     double p;         /* exp(s - m) / l */
 } key;
+
+/* Without subnormals, a product and the sums that it enters each lose less than 2^-126: they are at most four for each dimension of a score; for each
+ * key of an output as well, where p may be half of exp(s - m). */
+static const double flushed_sums = 4.0 * 0x1p-126;
 
 typedef struct row_sums {
     double m, l;
@@ -43,6 +49,7 @@ static void row_scores(const row_inputs *in, key *keys, int64_t count, row_sums 
 {
     const attune_problem *const p = in->problem;
     const double log2_e = 1.4426950408889634; /* kernels count scores in octaves */
+    const double least_normal = format_least_normal(p->dtype);
     float q[MAX_HEAD_DIM], k[MAX_HEAD_DIM];
     host_row(p->dtype, in->q, host_place(p->q_strides, in->batch, in->row, in->head), p->head_dim,
              q);
@@ -50,14 +57,16 @@ static void row_scores(const row_inputs *in, key *keys, int64_t count, row_sums 
     for (int64_t j = 0; j < count; j++) {
         const int64_t place = host_place(p->k_strides, in->batch, j, host_key_head(p, in->head));
         host_row(p->dtype, in->k, place, p->head_dim, k);
-        double dot = 0.0, magnitude = 0.0;
+        double dot = 0.0, magnitude = 0.0, flushed = (double)p->head_dim * flushed_sums;
         for (int64_t d = 0; d < p->head_dim; d++) {
             const double product = (double)q[d] * (double)k[d];
             dot += product;
             magnitude += fabs(product);
+            if (fabsf(q[d]) < least_normal || fabsf(k[d]) < least_normal) flushed += fabs(product);
         }
         keys[j].s = p->softmax_scale * dot;
         keys[j].magnitude = fabs(p->softmax_scale) * magnitude;
+        keys[j].flushed = fabs(p->softmax_scale) * flushed;
         sums->m = fmax(sums->m, keys[j].s);
         sums->overflow |= fp32_overflows(magnitude) || fp32_overflows(log2_e * keys[j].magnitude);
     }
@@ -101,13 +110,15 @@ static void add_key(attune_error_terms *terms, const key *at, double m, double v
     terms->magnitude += at->p * (fabs(at->s) + fabs(m)) * difference;
     terms->spread += at->p * difference;
     terms->values += at->p * fabs(v);
+    terms->flushed += at->p * at->flushed * difference;
 }
 
 /* Nothing bounds a row that overflows fp32 on the way. */
-static void close_terms(attune_error_terms *terms, const row_sums *sums)
+static void close_terms(attune_error_terms *terms, const row_sums *sums, int64_t count)
 {
     terms->underflow /= sums->l;
     terms->peak = 1.0 / sums->l;
+    terms->flushed += 2.0 * flushed_sums * (double)count / sums->l;
     if (sums->overflow || fp32_overflows(sums->l * terms->values)) terms->score = INFINITY;
 }
 
@@ -115,15 +126,19 @@ static void row_terms(const row_inputs *in, const key *keys, int64_t count, cons
                       row_answer *answer)
 {
     const int64_t width = in->problem->head_dim_v;
+    const double least_normal = format_least_normal(in->problem->dtype);
     float v[MAX_HEAD_DIM];
     for (int64_t j = 0; j < count; j++) {
         load_value(in, j, v);
-        for (int64_t d = 0; d < width; d++)
+        for (int64_t d = 0; d < width; d++) {
             add_key(&answer->o_terms[d], &keys[j], sums->m, v[d], answer->o[d]);
+            if (fabsf(v[d]) < least_normal)
+                answer->o_terms[d].flushed += keys[j].p * fabs((double)v[d]);
+        }
         add_key(&answer->lse_terms, &keys[j], sums->m, 1.0, 0.0);
     }
-    for (int64_t d = 0; d < width; d++) close_terms(&answer->o_terms[d], sums);
-    close_terms(&answer->lse_terms, sums);
+    for (int64_t d = 0; d < width; d++) close_terms(&answer->o_terms[d], sums, count);
+    close_terms(&answer->lse_terms, sums, count);
 }
 
 /* False without memory. */

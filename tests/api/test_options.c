@@ -15,6 +15,7 @@
 #define MATRIX                                                                                     \
     .engine = "matrix", .requires_features = "units", .qk_step = 16, .pv_step = 16, .body = "text"
 #define TF32 .u_in = 0x1p-11, .u_p = 0x1p-11
+#define ROUNDS_P .u_p = 0x1p-11, .eta_p = 0x1p-32
 
 /* The table alone would prefer what nobody tuned. */
 static const attune_kernel_row rows[] = {
@@ -24,7 +25,7 @@ static const attune_kernel_row rows[] = {
     {F32, MATRIX, TF32, .id = "f32_matrix_same", .reproducible = 1},
     {F16, SIMT, .id = "f16_simt_odd"},
     {F16, SIMT, .id = "f16_simt"},
-    {F16, MATRIX, .id = "f16_matrix_usual"},
+    {F16, MATRIX, ROUNDS_P, .id = "f16_matrix_usual", .subnormals = "units_subnormals"},
     {F16, MATRIX, .id = "f16_matrix_same", .reproducible = 1},
     {F16, MATRIX, .id = "f16_matrix_short"},
 };
@@ -75,6 +76,11 @@ static const attune_device_caps with_units = {
     .info = {.id = "new:0"}, .device_class = "new", .features = "units", .fast_memory = 65536};
 static const attune_device_caps without_units = {
     .info = {.id = "old:0"}, .device_class = "old", .fast_memory = 65536};
+
+static const attune_device_caps with_better_units = {.info = {.id = "newer:0"},
+                                                     .device_class = "new",
+                                                     .features = "units units_subnormals",
+                                                     .fast_memory = 65536};
 
 static attune_context context_on(const attune_device_caps *caps)
 {
@@ -199,6 +205,35 @@ static void tf32_must_be_meant(void **user)
     context.kernel_glob = "*_matrix_same";
     assert_string_equal(planned(&context, ATTUNE_F32, 50, NULL), "");
     assert_string_equal(planned(&context, ATTUNE_F16, 50, NULL), "f16_matrix_same");
+}
+
+/* The kernel's row says that some units do, the device that this one does not. */
+static void a_unit_takes_subnormals_for_0_unless_the_device_reads_them(void **user)
+{
+    (void)user;
+    static const struct {
+        const attune_device_caps *caps;
+        const char *kernel;
+        double flushes, eta_p;
+    } cases[] = {
+        {&with_units, "f16_matrix_usual", 1.0, 0x1p-21},
+        {&with_better_units, "f16_matrix_usual", 0.0, 0x1p-32},
+        {&with_units, "f16_matrix_same", 0.0, 0.0},
+        {&without_units, "f16_simt", 0.0, 0.0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        attune_context context = context_on(cases[i].caps);
+        const attune_problem problem = problem_of(ATTUNE_F16, 50);
+        attune_plan_options options = options_of(NULL, 0, 0);
+        options.kernel = cases[i].kernel;
+        attune_plan *plan;
+        attune_arithmetic arithmetic;
+        assert_ok(attune_plan_create(&context, &problem, &options, &plan));
+        assert_ok(attune_plan_arithmetic(plan, &arithmetic));
+        assert_true(arithmetic.flushes == cases[i].flushes);
+        assert_true(arithmetic.eta_p == cases[i].eta_p);
+        attune_plan_destroy(plan);
+    }
 }
 
 static void what_nothing_serves_is_explained(void **user)
@@ -327,6 +362,7 @@ int main(void)
         cmocka_unit_test(options_pick_the_best_tuned_kernel),
         cmocka_unit_test(a_refused_kernel_is_followed_by_the_next_tuned_one),
         cmocka_unit_test(tf32_must_be_meant),
+        cmocka_unit_test(a_unit_takes_subnormals_for_0_unless_the_device_reads_them),
         cmocka_unit_test(what_nothing_serves_is_explained),
         cmocka_unit_test(options_that_mean_nothing_are_refused),
         cmocka_unit_test(options_of_older_programs_still_work),

@@ -279,6 +279,12 @@ class DeviceClasses(unittest.TestCase):
             *_, (_, _, _, table) = self.outputs(target, [])
             self.assertEqual(set(re.findall(r'requires_features = "(.*)",', table())), required)
 
+    def test_what_rows_say_of_subnormals_is_told_by_a_class(self):
+        *_, (_, _, _, table) = self.outputs("hip", [])
+        (word,) = set(re.findall(r'subnormals = "(.*)",', table()))
+        told = self.generator.spec.target("hip")["class_features"]
+        self.assertEqual(told[word], [name for name in told["mfma"] if name != "gfx90a"])
+
 
 class Reproducible(unittest.TestCase):
     def test_a_device_has_one_unit_for_a_head_dim(self):

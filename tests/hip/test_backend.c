@@ -97,7 +97,7 @@ static void caps_say_what_the_runtime_says(void **state)
     assert_string_equal(caps.info.driver, hip->version < 60000000 ? "HIP 5.2" : "HIP 6.3");
     assert_string_equal(caps.info.reason, "");
     assert_string_equal(caps.device_class, "gfx942");
-    assert_string_equal(caps.features, "mfma");
+    assert_string_equal(caps.features, "mfma mfma_subnormals");
     assert_int_equal(caps.info.compute_units, 304);
     assert_int_equal(caps.info.global_memory, INT64_C(192) << 30);
     assert_int_equal(caps.max_threads, 1024);
@@ -117,7 +117,7 @@ static void an_architecture_is_class_and_features(void **state)
         {"gfx900:xnack-", "gfx900", ""},
         {"gfx908:sramecc+:xnack-", "gfx908", ""},
         {"gfx90a:sramecc+:xnack-", "gfx90a", "mfma"},
-        {"gfx950:sramecc+:xnack-", "gfx950", "mfma"},
+        {"gfx950:sramecc+:xnack-", "gfx950", "mfma mfma_subnormals"},
         {"gfx1030", "gfx1030", ""},
         {"gfx1100", "gfx1100", "wmma_rdna3"},
         {"gfx1151", "gfx1151", "wmma_rdna3"},

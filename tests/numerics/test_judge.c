@@ -89,6 +89,49 @@ static void the_bound_decides(void **state)
     judgement_end(&j);
 }
 
+/* What a unit gives that takes every subnormal of a tensor for 0 is right where it may do so, and nowhere else. */
+static void flushed(attune_dtype dtype, int tensor, double factor, double scale)
+{
+    char text[256];
+    snprintf(text, sizeof text, ORDINARY ",dtype=%s", attune_dtype_name(dtype));
+    trial t = trial_filled(text, ATTUNE_FILL_normal, 7);
+    t.problem.softmax_scale = scale;
+    int64_t sizes[ATTUNE_RANK];
+    sizes_of(&t.problem, tensor, sizes);
+    attune_reference *reference = NULL;
+    for (int pass = 0; pass < 2; pass++) { /* subnormals, then zeros */
+        for (int64_t b = 0; b < sizes[0]; b++)
+            for (int64_t s = 0; s < sizes[1]; s++)
+                for (int64_t h = 0; h < sizes[2]; h++)
+                    for (int64_t d = 0; d < sizes[3]; d++)
+                        set(&t, tensor, b, s, h, d,
+                            pass == 0 ? factor * get(&t, tensor, b, s, h, d) : 0.0);
+        if (pass == 0) reference = trial_reference(&t);
+    }
+    attune_reference *const device = trial_reference(&t);
+    write_exact(&t, device);
+    attune_reference_destroy(device);
+
+    judgement j = {.t = t, .reference = reference, .arithmetic = fp32_arithmetic(&t.problem, 32)};
+    assert_int_equal(judgement_verdict(&j), ATTUNE_VERDICT_FAIL);
+    assert_true(tensor == TRIAL_V || j.metrics.lse_bound_ratio > 1.0);
+    j.arithmetic.flushes = 1.0;
+    judgement_verdict(&j);
+    if (!(j.metrics.bound_ratio <= 1.0 && j.metrics.lse_bound_ratio <= 1.0))
+        fail_msg("%s, tensor %d: %g, lse %g", text, tensor, j.metrics.bound_ratio,
+                 j.metrics.lse_bound_ratio);
+    judgement_end(&j);
+}
+
+static void subnormals_may_count_as_zero_where_the_unit_flushes(void **state)
+{
+    (void)state;
+    for (int tensor = TRIAL_Q; tensor <= TRIAL_V; tensor++) {
+        flushed(ATTUNE_F16, tensor, 0x1p-17, tensor == TRIAL_V ? 0.5 : 0x1p12);
+        flushed(ATTUNE_BF16, tensor, 0x1p-129, tensor == TRIAL_V ? 0.5 : 0x1p124);
+    }
+}
+
 static void what_was_not_written_fails(void **state)
 {
     (void)state;
@@ -311,6 +354,7 @@ int main(void)
         cmocka_unit_test(the_exact_answer_passes),
         cmocka_unit_test(metrics_are_what_the_header_says),
         cmocka_unit_test(the_bound_decides),
+        cmocka_unit_test(subnormals_may_count_as_zero_where_the_unit_flushes),
         cmocka_unit_test(what_was_not_written_fails),
         cmocka_unit_test(a_row_without_keys_is_zero_and_minus_infinity),
         cmocka_unit_test(nan_must_be_nan_and_infinity_infinity),

@@ -197,6 +197,58 @@ static void terms_are_what_the_header_says(void **state)
     trial_destroy(&t);
 }
 
+/* The same weights; of scores and values, those that a subnormal makes. */
+static void what_is_flushed_is_what_subnormals_make(void **state)
+{
+    (void)state;
+    attune_problem problem = problem_of("op=forward,b=1,hq=1,hkv=1,sq=1,sk=2,d=2,dv=2,dtype=f16");
+    const double scale = 0x1p16, least = 0x1p-14, sub = 0x1p-17;
+    problem.softmax_scale = -scale;
+    trial t = trial_create(&problem);
+    const double q[2] = {least, -sub}, k[2][2] = {{sub, 1.0}, {-least, 0.0}};
+    const double v[2][2] = {{sub, 1.0}, {-least, 0.0}};
+    for (int64_t j = 0; j < 2; j++) {
+        set(&t, TRIAL_Q, 0, 0, 0, j, q[j]);
+        for (int64_t d = 0; d < 2; d++) {
+            set(&t, TRIAL_K, 0, j, 0, d, k[j][d]);
+            set(&t, TRIAL_V, 0, j, 0, d, v[j][d]);
+        }
+    }
+    attune_reference *const r = trial_reference(&t);
+    const double s[2] = {scale * (sub - least * sub), scale * least * least};
+    const double l = 1.0 + exp(s[1] - s[0]), p[2] = {1.0 / l, exp(s[1] - s[0]) / l};
+    const double f =
+        scale * (least * sub + sub); /* of the first key; the second has no subnormal */
+    const double expected[2] = {p[0] * f * fabs(sub - r->o[0]) + p[0] * sub,
+                                p[0] * f * fabs(1.0 - r->o[1])};
+    for (int d = 0; d < 2; d++)
+        assert_true(fabs(r->o_terms[d].flushed / expected[d] - 1.0) < 1e-13);
+    assert_true(fabs(r->lse_terms[0].flushed / (p[0] * f) - 1.0) < 1e-13);
+    attune_reference_destroy(r);
+    trial_destroy(&t);
+}
+
+/* Products and sums of normal numbers may be subnormal in single precision. */
+static void what_sums_lose_is_flushed_too(void **state)
+{
+    (void)state;
+    attune_problem problem = problem_of("op=forward,b=1,hq=1,hkv=1,sq=1,sk=3,d=5,dv=1,dtype=bf16");
+    problem.softmax_scale = 0x1p100;
+    trial t = trial_create(&problem);
+    set_all(&t, TRIAL_Q, 1.0);
+    set_all(&t, TRIAL_K, 0.0);
+    set_all(&t, TRIAL_V, 0.0);
+    set(&t, TRIAL_V, 0, 0, 0, 0, 3.0);
+    attune_reference *const r = trial_reference(&t);
+    const double of_sums = 0x1p-123; /* 3 · 2^-123 / l, with l = 3 */
+    const double of_scores = 0x1p100 * 5.0 * 0x1p-124;
+    const double o = of_scores * 4.0 / 3.0 + of_sums, lse = of_scores + of_sums;
+    assert_true(fabs(r->o_terms[0].flushed / o - 1.0) < 1e-13);
+    assert_true(fabs(r->lse_terms[0].flushed / lse - 1.0) < 1e-13);
+    attune_reference_destroy(r);
+    trial_destroy(&t);
+}
+
 /* Every member a different power of two, so that a sum tells which were taken, and how often. */
 static void bounds_are_the_formula(void **state)
 {
@@ -205,6 +257,7 @@ static void bounds_are_the_formula(void **state)
                                  .u_in = 0x1p-13,
                                  .u_p = 0x1p-5,
                                  .eta_p = 0x1p-7,
+                                 .flushes = 1.0,
                                  .u_acc = 0x1p-9,
                                  .eps_exp = 0x1p-11,
                                  .n_s = 2.0,
@@ -214,9 +267,10 @@ static void bounds_are_the_formula(void **state)
                                   .spread = 1e3,
                                   .values = 1e4,
                                   .underflow = 1e5,
-                                  .peak = 0.5};
+                                  .peak = 0.5,
+                                  .flushed = 1e-1};
     const double relative =
-        (2.0 * 0x1p-9 + 2.0 * 0x1p-13) * 1e1 + 3.0 * 0x1p-24 * 1e2 + 0x1p-11 * 1e3;
+        (2.0 * 0x1p-9 + 2.0 * 0x1p-13) * 1e1 + 3.0 * 0x1p-24 * 1e2 + 0x1p-11 * 1e3 + 1e-1;
     const double o = (0x1p-3 + 0x1p-23) * 7.0 + relative + (0x1p-5 + 0x1p-13 + 8.0 * 0x1p-9) * 1e4 +
                      8.0 * 0x1p-24 * 7.0 + 0x1p-7 * 1e5;
     assert_true(fabs(attune_bound_o(&a, &t, -7.0, ATTUNE_F32) / o - 1.0) < 1e-14);
@@ -228,7 +282,7 @@ static void bounds_are_the_formula(void **state)
     assert_true(attune_bound_o(&shorter, &none, 0.0, ATTUNE_F32) == 0x1p-137 + 0x1p-150);
 
     const attune_arithmetic exact = {.n_pv = 8.0};
-    const attune_error_terms small = {.underflow = 0x1p-20, .peak = 0.5};
+    const attune_error_terms small = {.underflow = 0x1p-20, .peak = 0.5, .flushed = 1e-1};
     assert_true(attune_bound_o(&exact, &small, 0.0, ATTUNE_F32) ==
                 0x1p-144 + 4.0 * 0x1p-149 + 0x1p-150);
     assert_true(attune_bound_o(&exact, &small, 0.0, ATTUNE_BF16) ==
@@ -338,6 +392,8 @@ int main(void)
         cmocka_unit_test(scores_of_infinity_or_nothing_but_nan_are_nan),
         cmocka_unit_test(what_fp32_cannot_hold_is_unbounded),
         cmocka_unit_test(terms_are_what_the_header_says),
+        cmocka_unit_test(what_is_flushed_is_what_subnormals_make),
+        cmocka_unit_test(what_sums_lose_is_flushed_too),
         cmocka_unit_test(bounds_are_the_formula),
         cmocka_unit_test(one_row_is_a_row_of_all),
         cmocka_unit_test(nonsense_is_refused),

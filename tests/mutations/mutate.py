@@ -51,6 +51,7 @@ class Workshop:
             (row["device"] for row in rows if row["backend"] == "opencl" and not row["reason"]),
             None,
         )
+        self.emulates = any(row["backend"] == "emulated" for row in rows)
 
     def narrow(self, templates, backends, dtypes, tuned):
         """Leaves in a copy of the spec head_dim 64, of the tables the rows of these dtypes for this processor, or with `tuned` unset none."""
@@ -75,14 +76,16 @@ class Workshop:
             copy.write_text("\n".join([header, *rows]) + "\n", "utf-8")
         shutil.copy(ROOT / "backends" / "kernel_abi.h", backends)
 
-    def sources(self, target, templates, out, dtypes, tuned):
-        """Renders the kernels that a check needs, one small one and with `tuned` others too: pairs (C file, compile flags)."""
+    def sources(self, target, templates, out, dtypes, tuned, kernel):
+        """Renders the kernels that a check needs, one small one and with `tuned` others too: pairs (C file, compile flags). `kernel`: emulated."""
         self.narrow(templates, out / "backends", dtypes, tuned)
         generator = generate.Generator(templates, out / "backends")
         arch = generate.processor(platform.machine())
         variant = next(v for v in generator.spec.variants("c") if v.name == self.device_class)
         tile = f"vector_q4r4k64n16w{dict(variant.when)['lanes']}"
         globs = [f"forward_{dtype}_d64_{tile}" for dtype in dtypes]
+        if target == "emulated":
+            globs = [kernel]
         for path, _, flags, text in generator.files(target, arch, globs, out / target):
             if path.suffix == ".c":
                 render.write_if_different(path, text())
@@ -109,7 +112,8 @@ class Workshop:
         flags += [f"-I{ROOT / folder}" for folder in ("backends", "backends/gpu", "include")]
         dtypes = mutation.check.dtypes() if mutation else ["f32"]
         tuned = not mutation or mutation.check.program == "same_bits"
-        for file, own_flags in self.sources(target, templates, out, dtypes, tuned):
+        kernel = mutation.check.kernel if mutation else ""
+        for file, own_flags in self.sources(target, templates, out, dtypes, tuned, kernel):
             subprocess.run(["cc", *flags, *own_flags, "-c", file, "-o", f"{file}.o"], check=True)
             objects.append(f"{file}.o")
         if target == "cuda":  # all kernels are compiled at run time
@@ -126,8 +130,8 @@ class Workshop:
     def run(self, library, check):
         """Runs a check with that library: its exit status and its last line, or what did not compile."""
         environment = dict(os.environ, LD_LIBRARY_PATH=str(library), OMP_WAIT_POLICY="passive")
-        device = {"c": "cpu", "opencl": self.opencl, "cuda": "cuda:0"}[check.target]
-        command = check.command(self.build, device)
+        devices = {"c": "cpu", "opencl": self.opencl, "cuda": "cuda:0", "emulated": check.device}
+        command = check.command(self.build, devices[check.target])
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         lines = (done.stderr + done.stdout).strip().splitlines()
         uncompiled = [line.strip() for line in lines if "cannot be compiled" in line]
@@ -157,6 +161,9 @@ def main():
         if standin.returncode != 0:
             print(f"SKIPPED: the cuda mutations: {standin.stdout.strip()}")
             chosen = [m for m in chosen if m.check.target != "cuda"]
+        if not workshop.emulates:
+            print("SKIPPED: AMD's mutations, for this build emulates no GPU")
+            chosen = [m for m in chosen if m.check.target != "emulated"]
         right = workshop.library(None)
         for check in sorted({m.check for m in chosen}):
             library = right if check.target == "c" and check.dtypes() == ["f32"] else build

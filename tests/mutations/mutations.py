@@ -24,6 +24,7 @@ class Check(typing.NamedTuple):
     target: str = "c"
     mode: str = ""  # of tests/standin/with_cuda.sh, for target cuda
     more: tuple = ()  # arguments
+    device: str = ""  # for target emulated
 
     def dtypes(self):
         """Those whose kernels it runs."""
@@ -60,7 +61,13 @@ def on_cuda(mode, problem=PLAIN, fill="normal", dtype="f32"):
 
 
 # Of engine matrix a mutant has these tiles alone.
-MATRIX_AXES = {"block_q": [64], "block_k": [32, 64], "threads": [128], "buffers": [2], "hold": [0]}
+MATRIX_AXES = {
+    "block_q": [64],
+    "block_k": [32, 64],
+    "threads": [128],
+    "buffers": [2],
+    "hold": [0, 1],
+}
 
 
 def on_matrix(mode, problem=PLAIN, fill="normal", reproducible=0):
@@ -73,6 +80,17 @@ def between_tiles(problem, fill, dtype):
     """A comparison of bits between two tiles of the reproducible mode."""
     kernel = "forward_*_d64_matrix_q64k*t128b2h0r1u0"
     return Check("same_bits", problem, fill, dtype, kernel, "cuda", "plain")
+
+
+def on_amd(kernel, device="emulated:amd", fill="needle"):
+    """A check of engine matrix on an emulated GPU: by default with MFMA 32x32x8."""
+    return Check("suite", PLAIN, fill, "f16", kernel, "emulated", device=device)
+
+
+MFMA, WMMA = (
+    "forward_f16_d64_matrix_q64k32t128b2h1r1u1",
+    "forward_f16_d64_matrix_q64k32t128b2h0r1u3",
+)
 
 
 # There both sums are of one p; divided by its own rounded self it is 1.
@@ -423,6 +441,34 @@ MUTATIONS = [
         "UNROLL for (int k = 0; k < BLOCK_K; k += UNIT_DEPTH) {",
         "UNROLL for (int k = BLOCK_K - UNIT_DEPTH; k >= 0; k -= UNIT_DEPTH) {",
         between_tiles(PLAIN, "normal", "f16"),
+    ),
+    Mutation(
+        "amd: a tile lands after all have been told that it is there",
+        MATRIX_TILES,
+        "    ring_land(flight, t, step); /* there are two places then */\n    BARRIER();\n",
+        "    BARRIER();\n    ring_land(flight, t, step);\n",
+        on_amd(MFMA, fill="normal"),
+    ),
+    Mutation(
+        "amd: a lane's values are of other keys than its probabilities",
+        "attention.toml",
+        'key = "(x) / 4 * 8 + (x) % 4"',
+        'key = "(x)"',
+        on_amd(MFMA),
+    ),
+    Mutation(
+        "amd: probabilities of another step",
+        MATRIX,
+        "SUM(p, step * STEP_SUMS + UNIT_P(i)), SUM(p, step * STEP_SUMS + (UNIT_P(i) + 1)",
+        "SUM(p, (step ^ 1) * STEP_SUMS + UNIT_P(i)), SUM(p, (step ^ 1) * STEP_SUMS + (UNIT_P(i) + 1)",
+        on_amd(MFMA),
+    ),
+    Mutation(
+        "amd: the halves of a wave do not exchange their probabilities",
+        MATRIX,
+        "const unsigned other = f32_to_bits(lane_xor(bits_to_f32(own), UNIT_FIRST_MASK));",
+        "const unsigned other = own;",
+        on_amd(WMMA, "emulated:amd-rdna3"),
     ),
 ]
 # A fold that only some kernels do otherwise: those with tiles of 64 keys.

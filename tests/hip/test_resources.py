@@ -1,66 +1,101 @@
 #!/usr/bin/env python3
-"""What a build's machine code for AMD's GPUs takes: every kernel that backends/hip/tuned.tsv names is there, for waves of the width that its
-architecture has, and spills no vector register. (That local memory is what the spec says, each text asserts itself.)
+"""What a build's machine code for AMD's GPUs takes: each architecture has a kernel for every dtype and head_dim, and each kernel that is there is for
+waves of the width that its architecture has, spills no vector register, has neither scratch nor LDS of its own (what it gets at launch is what the spec says: each text asserts
+that itself), and engine matrix multiplies by its unit's instruction, loads its operands 16 bytes at a time, and puts no scalar register away in its loop.
 
 usage: test_resources.py FOLDER ARCHITECTURE...
     FOLDER          of the code objects
     ARCHITECTURE    those that they were compiled for, such as gfx942 gfx1100
 
-Exit status 0 when all is well, 1 when something is not, 77 where llvm-readelf is missing.
+Exit status 0 when all is well, 1 when something is not, 77 where llvm-readelf or llvm-objdump is missing.
 """
 
+import concurrent.futures
+import os
 import pathlib
-import re
-import shutil
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "codegen"))
+sys.path += [str(ROOT / "codegen"), str(ROOT / "tools")]
+import hip_resources  # noqa: E402
+
 import generate  # noqa: E402
 
-NAMES = ("llvm-readelf", *(f"llvm-readelf-{n}" for n in (21, 20, 19)))
-READELF = next(filter(None, map(shutil.which, (*NAMES, "/opt/rocm/llvm/bin/llvm-readelf"))), None)
-KEYS = ("vgpr_count", "vgpr_spill_count", "private_segment_fixed_size", "wavefront_size")
+INSTRUCTIONS = {
+    "mfma_32x32x8": "v_mfma_f32_32x32x8",
+    "mfma_16x16x16": "v_mfma_f32_16x16x16",
+    "wmma_rdna3": "v_wmma_f32_16x16x16",
+    "wmma_rdna4": "v_wmma_f32_16x16x16",
+}
+WIDE_LOADS = {"ds_read_b128", "ds_load_b128"}
 
 
-def resources(image):
-    """The metadata of a code object with one kernel ("Code Object V5 Metadata" of LLVM's AMDGPU guide)."""
-    command = [READELF, "--notes", image]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return {key: int(re.search(rf"\.{key}: +(\d+)", said)[1]) for key in KEYS}
+def kernel_faults(code, arch):
+    """What is wrong with any kernel's code."""
+    expected = {
+        "wavefront_size": 64 if arch.startswith("gfx9") else 32,
+        "vgpr_spill_count": 0,
+        "private_segment_fixed_size": 0,
+        "group_segment_fixed_size": 0,
+    }
+    return [
+        f"{key} is {code[key]}, not {value}"
+        for key, value in expected.items()
+        if code[key] != value
+    ]
 
 
-def trouble(image, arch):
+def loop_faults(code, unit):
+    """What is wrong with the loop of a kernel of engine matrix."""
+    loop = code.loop()
+    if not loop:
+        return ["has no matrix instruction"]
+    used = set(filter(hip_resources.MATRIX_INSTRUCTION.match, loop))
+    wrong = [
+        f"multiplies by {name}" for name in used if not name.startswith(INSTRUCTIONS[unit["name"]])
+    ]
+    if not WIDE_LOADS & set(loop):
+        wrong.append("loads no 16 bytes at a time from LDS")
+    if "v_writelane_b32" in loop:
+        wrong.append("puts scalar registers away in its loop")
+    return wrong
+
+
+def trouble(job):
     """(vector registers, what is wrong) with a kernel's code."""
-    if not image.exists():
-        return 0, ["is not there"]
-    found = resources(image)
-    wave = 64 if arch.startswith("gfx9") else 32
-    wrong = []
-    if found["wavefront_size"] != wave:
-        wrong += [f"is for waves of {found['wavefront_size']}, not {wave}"]
-    if found["vgpr_spill_count"] or found["private_segment_fixed_size"]:
-        spilled = found["private_segment_fixed_size"]
-        wrong += [f"spills {found['vgpr_spill_count']} registers, {spilled} bytes of scratch"]
-    return found["vgpr_count"], wrong
+    point, arch, image = job
+    code = hip_resources.Code(image)
+    wrong = kernel_faults(code, arch)
+    if point.unit:
+        wrong += loop_faults(code, point.unit)
+    return code["vgpr_count"], [f"{point.id} for {arch}: {what}" for what in wrong]
 
 
 def main(folder, archs):
     """The exit status."""
-    if READELF is None:
-        print("SKIPPED: no llvm-readelf")
+    if None in (hip_resources.READELF, hip_resources.OBJDUMP):
+        print("SKIPPED: no llvm-readelf or no llvm-objdump")
         return 77
     generator = generate.Generator(ROOT / "templates", ROOT / "backends")
-    most, count, failures = 0, 0, 0
-    for path, classes, _, _ in generator.files("hip", "x86_64", [], folder):
-        for arch in set(archs) & set(classes) if path.suffix == ".hip" else ():
-            registers, wrong = trouble(path.with_suffix(f".{arch}.co"), arch)
-            most, count, failures = max(most, registers), count + 1, failures + bool(wrong)
-            for what in wrong:
-                print(f"FAIL {path.stem} for {arch}: {what}")
-    print(f"hip: {count} code objects, {most} vector registers at most, {failures} failures")
-    return 1 if failures or not count else 0
+    jobs = [
+        (generator.spec.find("hip", "x86_64", path.stem)[0], arch, path.with_suffix(f".{arch}.co"))
+        for path, classes, _, _ in generator.files("hip", "x86_64", [], folder)
+        if path.suffix == ".hip"
+        for arch in archs
+        if arch in classes
+    ]
+    lacking = {(arch, *point.key) for point, arch, _ in jobs}
+    jobs = [job for job in jobs if job[2].exists()]
+    lacking -= {(arch, *point.key) for point, arch, _ in jobs}
+    for names in sorted(lacking):
+        print("FAIL there is no kernel:", *names)
+    most, failures = 0, len(lacking)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for registers, wrong in pool.map(trouble, jobs):
+            most, failures = max(most, registers), failures + len(wrong)
+            print(*(f"FAIL {what}\n" for what in wrong), sep="", end="")
+    print(f"hip: {len(jobs)} code objects, {most} vector registers at most, {failures} failures")
+    return 1 if failures or not jobs else 0
 
 
 if __name__ == "__main__":

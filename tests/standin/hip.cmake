@@ -24,9 +24,39 @@ on_hip(simt_seed_1 gfx942 seed-1 ${suite} ${problems_tiny} --engine simt --fill 
 on_hip(simt_seed_2 gfx1100 seed-2 ${suite} ${problems_tiny} --engine simt --fill poison --dtype f16)
 on_hip(simt_race gfx942 race ${suite} ${problems_tiny} --engine simt --fill poison --dtype f16)
 on_hip(simt_race gfx1100 race ${suite} ${problems_tiny} --engine simt --fill poison --dtype f32)
-foreach(program identities hygiene)
-    on_hip(${program} gfx942 plain $<TARGET_FILE:${program}> --devices hip:0 --require hip:0)
+
+# Matrix units: MFMA 32x32x8 and 16x16x16 on gfx942 (head_dim 64 and 32), WMMA on gfx1100.
+foreach(arch gfx942 gfx1100)
+    set(matrix ${suite} ${problems_tiny} --engine matrix)
+    on_hip(matrix ${arch} plain ${matrix} --fill all --dtype f16,bf16 --thin)
+    on_hip(matrix_seed_1 ${arch} seed-1 ${matrix} --fill poison,ramp --dtype f16)
+    on_hip(matrix_race ${arch} race ${matrix} --fill poison --dtype f16)
+    on_hip(reproducible ${arch} plain ${matrix} --reproducible --fill all --dtype f16,bf16 --thin)
+    on_hip(reproducible_seed_2 ${arch} seed-2 ${matrix} --reproducible --fill poison --dtype f16,bf16)
+    on_hip(reproducible_seed_3 ${arch} seed-3 ${matrix} --reproducible --fill ramp --dtype f16,bf16)
+    on_hip(reproducible_race ${arch} race ${matrix} --reproducible --fill poison --dtype f16)
+    foreach(program identities hygiene)
+        on_hip(${program} ${arch} plain $<TARGET_FILE:${program}> --devices hip:0 --require hip:0)
+    endforeach()
 endforeach()
+
+# Of each unit two tiles, a row alone, chunks of queries: the same bits. Preset `test` builds the tile of other keys than tuned.tsv's.
+function(on_hip_same_bits unit arch kernel)
+    string(REGEX MATCH "d[0-9]+" head_dim "${kernel}")
+    string(REPLACE "d" "d=" head_dim "${head_dim}")
+    on_hip(reproducible_same_bits_${unit} ${arch} plain $<TARGET_FILE:same_bits> --devices hip:0 --require hip:0
+        --problem "op=forward,b=1,hq=2,hkv=1,sq=70,sk=150,${head_dim},dtype=f16,mask=causal,lse=1" --fill ramp --kernel "${kernel}")
+endfunction()
+on_hip_same_bits(u1 gfx942 "forward_f16_d64_matrix_q128k??t256b2h1r1u1")
+on_hip_same_bits(u2 gfx942 "forward_f16_d32_matrix_q128k??t256b2h1r1u2")
+on_hip_same_bits(u3 gfx1100 "forward_f16_d64_matrix_q128k*2*t256b2h0r1u3")
+
+# Compiled code objects, and the same text with emulated instructions: the same bits; and not those of another model.
+set(units "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tools/gpu/units.py" --command $<TARGET_FILE:attune_command> --device hip:0 --rehearsal --budget 300)
+on_hip(units gfx942 plain ${units} --expect emulated:amd)
+on_hip(units gfx1100 plain ${units} --expect emulated:amd-rdna3)
+on_hip(units_differ gfx942 plain ${units} --expect emulated:amd-cdna3)
+set_tests_properties(standin_hip_gfx942_units_differ PROPERTIES WILL_FAIL ON)
 
 # At run time: a tile that no tuned.tsv names.
 on_hip(compiled_here gfx1100 plain ${suite} ${large},d=24 --fill poison,ramp --kernel "*_simt_q8k16t64")

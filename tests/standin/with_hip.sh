@@ -56,6 +56,11 @@ if [[ ${ATTUNE_TEST_HIPRTC:-} == 1 ]]; then
     export CLANG=clang++-19 BITCODE=$folder/bitcode
 fi
 
+# What the stand-in translates code to runs for less time here than gcc takes to optimise it well.
+cc=$folder/quick-cc
+[[ -x $cc ]] || { printf '#!/bin/sh\nexec gcc "$@" -O1 -fno-tree-vectorize\n' >"$cc.$$" && chmod +x "$cc.$$" && mv "$cc.$$" "$cc"; }
+export FAKEHIP_CC=$cc
+
 export LD_LIBRARY_PATH=$folder/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export FAKEHIP_ARCH=$architecture FAKEHIP_CACHE=$folder/programs ATTUNE_CACHE=${ATTUNE_CACHE:-$folder/kernels}
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0

@@ -1,4 +1,4 @@
-"""Says how a device's matrix unit adds: compares the bits of its reproducible kernels with those on each emulated model of a unit.
+"""Says how a device's matrix unit adds, in each type that it takes: compares the bits of its reproducible kernels with those on each emulated model of a unit.
 
 Each case is one `attune compare` of the device and all models. Prints one JSON object per case with the keys
 
@@ -24,7 +24,7 @@ SIZES = (  # b, hq, hkv, sq, sk, d, mask
     (1, 2, 1, 128, 512, 64, "none"),
     (1, 2, 2, 100, 333, 128, "causal"),
 )
-TINY_SIZES = ((1, 1, 1, 33, 70, 32, "causal"),)
+TINY_SIZES = ((1, 1, 1, 33, 70, 32, "causal"), (1, 1, 1, 33, 70, 64, "causal"))
 FILLS = ("normal", "outlier", "offset")
 SKIPPED = 77
 CASE_SECONDS = 60  # at most
@@ -52,8 +52,8 @@ def models(command, device):
     return [model for model in emulated if model.startswith(f"emulated:{vendor}")]
 
 
-def cases(rehearsal):
-    for dtype in attune.DTYPES:
+def cases(dtypes, rehearsal):
+    for dtype in dtypes:
         for b, hq, hkv, sq, sk, d, mask in TINY_SIZES if rehearsal else SIZES:
             for fill in FILLS[:1] if rehearsal else FILLS:
                 problem = f"op=forward,b={b},hq={hq},hkv={hkv},sq={sq},sk={sk},d={d},dtype={dtype},mask={mask}"
@@ -135,12 +135,13 @@ def main():
     if not listed.stdout:
         print(f"SKIPPED: {arguments.device} has no matrix unit", file=sys.stderr)
         return SKIPPED
+    dtypes = [dtype for dtype in attune.DTYPES if f"forward_{dtype}_" in listed.stdout]
 
     rows = []
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         todo = [
             pool.submit(compare, arguments, emulated, case, deadline)
-            for case in cases(arguments.rehearsal)
+            for case in cases(dtypes, arguments.rehearsal)
         ]
         for future in concurrent.futures.as_completed(todo):
             if (row := future.result()) is not None:

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The demo: standard attention against tiled attention on the Q, K and V of two real transformers (tests/data), in three types, on every
-# device of this machine. Installs what is missing (tools/setup.sh), builds into build/demo, prints the error table. Exit 1 where an error
-# exceeds its bound.
+# device of this machine; at the end, what two vendors' GPUs, emulated, make of the same input. Installs what is missing (tools/setup.sh), builds into
+# build/demo, prints the error table. Exit 1 where an error exceeds its bound.
 #
 #     tools/demo.sh
 set -euo pipefail
@@ -13,7 +13,8 @@ readonly ATTUNE=$BUILD/bin/attune
 build() {
     tools/setup.sh demo
     export PATH=$PWD/build/venv/bin:$PATH
-    local options=(-DCMAKE_BUILD_TYPE=Release -DATTUNE_BUILD_TESTS=OFF)
+    local options=(-DCMAKE_BUILD_TYPE=Release -DATTUNE_BUILD_TESTS=OFF -DATTUNE_WITH_EMULATED=ON)
+    options+=("-DATTUNE_TUNED_KERNELS=*_vector_*;forward_*_d32_*;forward_*_d64_*") # of GPUs those that tests/data needs
     command -v ninja >/dev/null && options+=(-G Ninja)
     # nothing here would run what takes minutes to compile
     nvidia-smi >/dev/null 2>&1 || options+=(-DATTUNE_CUDA_ARCHS=none)
@@ -72,6 +73,17 @@ summarise() {
         }' "$BUILD/rows.txt"
 }
 
+# compare_vendors DTYPE DEVICES TEXT OPTION...: one input on emulated GPUs
+compare_vendors() {
+    local dtype=$1 devices=$2 text=$3 data=tests/data/minilm/layer5 status=0
+    shift 3
+    printf '\n%s\n' "$text"
+    "$ATTUNE" compare --devices "$devices" --q "${data}_q.npy" --k "${data}_k.npy" --v "${data}_v.npy" --dtype "$dtype" "$@" \
+        >"$BUILD/compare.txt" || status=1
+    grep '^  ' "$BUILD/compare.txt"
+    return "$status"
+}
+
 build
 find_drivers
 "$ATTUNE" devices
@@ -82,4 +94,8 @@ compare minilm/layer5 none "the same, its last layer" || status=1
 compare smollm2/layer0 causal "a decoder: 512 tokens, 9 query heads on 3 key heads of 64, causal" || status=1
 compare smollm2/layer15 causal "the same, in its middle" || status=1
 summarise
+pocl=
+! "$ATTUNE" devices | grep -q '^opencl.*Portable Computing Language' || pocl=opencl:pocl,
+compare_vendors f32 "cpu,${pocl}emulated:nvidia,emulated:amd" "The encoder's last layer on emulated GPUs of two vendors, without matrix units" || status=1
+compare_vendors f16 emulated:nvidia-hopper,emulated:amd-cdna3 "The same on their matrix units, which round as H100's and MI300's do" --engine matrix || status=1
 exit "$status"

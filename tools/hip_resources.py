@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What kernels take on AMD's GPUs, read off their machine code: compiles every kernel that backends/hip/tuned.tsv names, for every architecture that it is
-for and that the compiler knows, and prints docs/measurements/hip-resources.md. Exit status 1 where one does not compile.
+for and that the compiler knows, and prints docs/measurements/hip-resources.md. Exit status 1 where one does not compile, or spills vector registers.
 
 usage: tools/hip_resources.py [--compiler CLANG] [--archs ARCH,...]
 """
@@ -106,15 +106,15 @@ knows. Nothing here ran.
     tools/hip_resources.py > docs/measurements/hip-resources.md
 
 LDS: bytes of a group. A cell: vector registers of a work-item (accumulation registers among them), and the bytes of code. "20 ↓ 5 ↑": 20 scalar registers
-are kept in lanes of vector registers, and five are fetched from there between the first matrix instruction and the last. No kernel spills vector
-registers or has scratch: `tests/hip/test_resources.py` holds those of a build to that.
+are kept in lanes of vector registers, and five are fetched from there between the first matrix instruction and the last. No kernel may spill
+vector registers or have scratch, else the script fails; `tests/hip/test_resources.py` holds those of a build to that.
 """
 
 
 class Compiled(typing.NamedTuple):
     arch: str
-    seconds: float  # of processor time; None where it does not compile
-    said: str  # by the compiler
+    seconds: float  # of processor time; None where it does not compile, or spills
+    said: str  # by the compiler, or of its code
     size: int  # bytes of the code object
     cell: str
 
@@ -129,7 +129,10 @@ def compile_all(compiler, jobs, folder):
         seconds, log = compile_for(compiler, flags, arch, source, image)
         if seconds is None:
             return kernel, Compiled(arch, None, log, 0, "")
-        return kernel, Compiled(arch, seconds, log, image.stat().st_size, cell(Code(image)))
+        code = Code(image)
+        if code["vgpr_spill_count"] or code["private_segment_fixed_size"]:
+            return kernel, Compiled(arch, None, "spills vector registers", 0, "")
+        return kernel, Compiled(arch, seconds, log, image.stat().st_size, cell(code))
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(one, jobs)

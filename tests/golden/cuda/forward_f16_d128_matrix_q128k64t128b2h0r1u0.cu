@@ -198,6 +198,8 @@ INLINE unsigned pair_pack_bf16(float a, float b)
     return x;
 }
 #define pair_pack_f32(a, b) 0u /* no 32-bit unit asks */
+#define low_halves(a, b) __byte_perm(a, b, 0x5410)
+#define high_halves(a, b) __byte_perm(a, b, 0x7632)
 INLINE unsigned word_round(unsigned x)
 {
     unsigned y;
@@ -781,10 +783,6 @@ INLINE void query_operand(unsigned *x, const query_tile *q, int swizzle, int i, 
 {
     row_operand(x, q->rows, UNIT_ROW_WORDS, i * UNIT_ROWS, step * STEP_BYTES, swizzle);
 }
-
-/* The low, the high halves of a and b. */
-INLINE unsigned low_halves(unsigned a, unsigned b) { return (a & 0xffffu) | b << 16; }
-INLINE unsigned high_halves(unsigned a, unsigned b) { return a >> 16 | (b & 0xffff0000u); }
 
 /* Element x of the lane's column, from key `key` and dimension `dim` of the tile: a word, of which another column may be the other half. */
 INLINE unsigned value_word(LOCAL const unsigned char *values, int swizzle, int key, int dim, int x)

@@ -136,6 +136,8 @@ typedef unsigned fast_at;
 #define local_words_store(p, x) quad_store(p, x)
 
 #define pair_pack(a, b) ((unsigned)narrow(a) | (unsigned)narrow(b) << 16)
+#define low_halves(a, b) (((a)&0xffffu) | (b) << 16)
+#define high_halves(a, b) ((a) >> 16 | ((b)&0xffff0000u))
 #define exp2_fast(x) emulated_exp2(x)
 
 #define unhoisted(x) (x)
@@ -742,10 +744,6 @@ INLINE void query_operand(unsigned *x, const query_tile *q, int swizzle, int i, 
 {
     row_operand(x, q->rows, UNIT_ROW_WORDS, i * UNIT_ROWS, step * STEP_BYTES, swizzle);
 }
-
-/* The low, the high halves of a and b. */
-INLINE unsigned low_halves(unsigned a, unsigned b) { return (a & 0xffffu) | b << 16; }
-INLINE unsigned high_halves(unsigned a, unsigned b) { return a >> 16 | (b & 0xffff0000u); }
 
 /* Element x of the lane's column, from key `key` and dimension `dim` of the tile: a word, of which another column may be the other half. */
 INLINE unsigned value_word(LOCAL const unsigned char *values, int swizzle, int key, int dim, int x)

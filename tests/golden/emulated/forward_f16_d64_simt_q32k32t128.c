@@ -85,6 +85,8 @@ typedef unsigned fast_at;
 #define local_words_store(p, x) quad_store(p, x)
 
 #define pair_pack(a, b) ((unsigned)narrow(a) | (unsigned)narrow(b) << 16)
+#define low_halves(a, b) (((a)&0xffffu) | (b) << 16)
+#define high_halves(a, b) ((a) >> 16 | ((b)&0xffff0000u))
 #define exp2_fast(x) emulated_exp2(x)
 
 #define unhoisted(x) (x)

@@ -88,12 +88,19 @@ typedef long int64;
 /* ---- work-items of a group ---- */
 
 #define THREAD ((int)__builtin_amdgcn_workitem_id_x())
-#define BARRIER()                                                                                                             \
+/* Of local memory alone, where the compiler lets a fence say so: global memory is then neither waited for nor written back. */
+#if __clang_major__ > 19 || __clang_major__ == 19 && __clang_minor__ > 0
+#define LOCAL_FENCE(order, scope) __builtin_amdgcn_fence(order, scope, "local")
+#else
+#define LOCAL_FENCE(order, scope) __builtin_amdgcn_fence(order, scope)
+#endif
+#define FENCED(scope, barrier)                                                                                                \
     do {                                                                                                                      \
-        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");                                                                \
-        __builtin_amdgcn_s_barrier();                                                                                         \
-        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");                                                                \
+        LOCAL_FENCE(__ATOMIC_RELEASE, scope);                                                                                 \
+        barrier;                                                                                                              \
+        LOCAL_FENCE(__ATOMIC_ACQUIRE, scope);                                                                                 \
     } while (0)
+#define BARRIER() FENCED("workgroup", __builtin_amdgcn_s_barrier())
 
 #define ADDRESS(p) ((long)(p))
 
@@ -154,12 +161,7 @@ INLINE float sum_of_2(float a, float b) { return a + b; }
 
 /* Words of AMD's matrix units in HIP C++: MFMA on waves of 64, WMMA on waves of 32. They multiply columns by rows: a lane's sums are of one row. */
 #define UNIT_LANE ((int)__builtin_amdgcn_workitem_id_x() % UNIT_LANES)
-#define UNIT_BARRIER()                                                                                                        \
-    do {                                                                                                                      \
-        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");                                                                \
-        __builtin_amdgcn_wave_barrier();                                                                                      \
-        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");                                                                \
-    } while (0)
+#define UNIT_BARRIER() FENCED("wavefront", __builtin_amdgcn_wave_barrier())
 
 typedef unsigned char *fast_at;
 #define FAST_AT(p) (p)
@@ -211,6 +213,9 @@ INLINE unsigned pair_pack_f16(float a, float b)
     return __builtin_bit_cast(unsigned, (pair){(_Float16)a, (_Float16)b});
 }
 #define pair_pack_bf16(a, b) ((unsigned)narrow(a) | (unsigned)narrow(b) << 16)
+/* v_perm_b32: bytes 0 to 3 are of its second operand */
+#define low_halves(a, b) __builtin_amdgcn_perm(b, a, 0x05040100u)
+#define high_halves(a, b) __builtin_amdgcn_perm(b, a, 0x07060302u)
 #define word_round(x) (x) /* no unit of 32-bit words asks */
 
 /* v_exp_f32 */
@@ -789,10 +794,6 @@ INLINE void query_operand(unsigned *x, const query_tile *q, int swizzle, int i, 
 {
     row_operand(x, q->rows, UNIT_ROW_WORDS, i * UNIT_ROWS, step * STEP_BYTES, swizzle);
 }
-
-/* The low, the high halves of a and b. */
-INLINE unsigned low_halves(unsigned a, unsigned b) { return (a & 0xffffu) | b << 16; }
-INLINE unsigned high_halves(unsigned a, unsigned b) { return a >> 16 | (b & 0xffff0000u); }
 
 /* Element x of the lane's column, from key `key` and dimension `dim` of the tile: a word, of which another column may be the other half. */
 INLINE unsigned value_word(LOCAL const unsigned char *values, int swizzle, int key, int dim, int x)

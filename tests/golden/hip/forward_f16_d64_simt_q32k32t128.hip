@@ -37,12 +37,19 @@ typedef long int64;
 /* ---- work-items of a group ---- */
 
 #define THREAD ((int)__builtin_amdgcn_workitem_id_x())
-#define BARRIER()                                                                                                             \
+/* Of local memory alone, where the compiler lets a fence say so: global memory is then neither waited for nor written back. */
+#if __clang_major__ > 19 || __clang_major__ == 19 && __clang_minor__ > 0
+#define LOCAL_FENCE(order, scope) __builtin_amdgcn_fence(order, scope, "local")
+#else
+#define LOCAL_FENCE(order, scope) __builtin_amdgcn_fence(order, scope)
+#endif
+#define FENCED(scope, barrier)                                                                                                \
     do {                                                                                                                      \
-        __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");                                                                \
-        __builtin_amdgcn_s_barrier();                                                                                         \
-        __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");                                                                \
+        LOCAL_FENCE(__ATOMIC_RELEASE, scope);                                                                                 \
+        barrier;                                                                                                              \
+        LOCAL_FENCE(__ATOMIC_ACQUIRE, scope);                                                                                 \
     } while (0)
+#define BARRIER() FENCED("workgroup", __builtin_amdgcn_s_barrier())
 
 #define ADDRESS(p) ((long)(p))
 

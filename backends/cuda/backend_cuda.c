@@ -207,33 +207,4 @@ static const gpu_vendor cuda = {
     .compiler = &compiler,
 };
 
-static int count(char reason[256])
-{
-    return gpu_count(&cuda, reason);
-}
-static void caps(int index, attune_device_caps *caps)
-{
-    gpu_caps(&cuda, index, caps);
-}
-static attune_status open(int index, const attune_context_options *options, void **device)
-{
-    return gpu_open(&cuda, index, options, device);
-}
-
-const attune_backend attune_backend_cuda = {
-    .name = "cuda",
-    .table = &attune_kernel_table_cuda,
-    .count = count,
-    .caps = caps,
-    .open = open,
-    .close = gpu_close,
-    .load = gpu_load,
-    .unload = gpu_unload,
-    .launch = gpu_launch,
-    .alloc = gpu_alloc,
-    .free = gpu_free,
-    .write = gpu_write,
-    .read = gpu_read,
-    .sync = gpu_sync,
-    .elapsed = gpu_elapsed,
-};
+GPU_BACKEND(cuda, cuda);

@@ -194,6 +194,39 @@ attune_status gpu_elapsed(void *device, void *kernel, const attune_launch *launc
 /* Unloads all of the device's modules, or, where its context cannot be made current any more, forgets them. */
 void gpu_kernels_free(gpu_device *device, bool context_is_current);
 
+/* Defines attune_backend_NAME, of a gpu_vendor and of the generated table of that name. */
+#define GPU_BACKEND(name_, vendor)                                                                 \
+    static int gpu_count_##name_(char reason[256])                                                 \
+    {                                                                                              \
+        return gpu_count(&(vendor), reason);                                                       \
+    }                                                                                              \
+    static void gpu_caps_##name_(int index, attune_device_caps *caps)                              \
+    {                                                                                              \
+        gpu_caps(&(vendor), index, caps);                                                          \
+    }                                                                                              \
+    static attune_status gpu_open_##name_(int index, const attune_context_options *options,        \
+                                          void **device)                                           \
+    {                                                                                              \
+        return gpu_open(&(vendor), index, options, device);                                        \
+    }                                                                                              \
+    const attune_backend attune_backend_##name_ = {                                                \
+        .name = #name_,                                                                            \
+        .table = &attune_kernel_table_##name_,                                                     \
+        .count = gpu_count_##name_,                                                                \
+        .caps = gpu_caps_##name_,                                                                  \
+        .open = gpu_open_##name_,                                                                  \
+        .close = gpu_close,                                                                        \
+        .load = gpu_load,                                                                          \
+        .unload = gpu_unload,                                                                      \
+        .launch = gpu_launch,                                                                      \
+        .alloc = gpu_alloc,                                                                        \
+        .free = gpu_free,                                                                          \
+        .write = gpu_write,                                                                        \
+        .read = gpu_read,                                                                          \
+        .sync = gpu_sync,                                                                          \
+        .elapsed = gpu_elapsed,                                                                    \
+    }
+
 /* ---- compiling at run time (gpu_compile.c) ---- */
 
 /* A row's text and all else that its code depends on. */

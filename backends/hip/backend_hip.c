@@ -308,33 +308,4 @@ static const gpu_vendor vendor = {
     .compiler = &compiler,
 };
 
-static int count(char reason[256])
-{
-    return gpu_count(&vendor, reason);
-}
-static void caps(int index, attune_device_caps *caps)
-{
-    gpu_caps(&vendor, index, caps);
-}
-static attune_status open(int index, const attune_context_options *options, void **device)
-{
-    return gpu_open(&vendor, index, options, device);
-}
-
-const attune_backend attune_backend_hip = {
-    .name = "hip",
-    .table = &attune_kernel_table_hip,
-    .count = count,
-    .caps = caps,
-    .open = open,
-    .close = gpu_close,
-    .load = gpu_load,
-    .unload = gpu_unload,
-    .launch = gpu_launch,
-    .alloc = gpu_alloc,
-    .free = gpu_free,
-    .write = gpu_write,
-    .read = gpu_read,
-    .sync = gpu_sync,
-    .elapsed = gpu_elapsed,
-};
+GPU_BACKEND(hip, vendor);

@@ -186,7 +186,7 @@ static attune_status check_sizes(const attune_problem *problem)
                            ", is accepted",
                            problem->heads_q, problem->heads_kv);
     RETURN_IF_FAILED(check_size("seqlen_q", problem->seqlen_q, 0, INT32_MAX));
-    RETURN_IF_FAILED(check_size("seqlen_k", problem->seqlen_k, 0, INT32_MAX));
+    RETURN_IF_FAILED(check_size("seqlen_k", problem->seqlen_k, 0, PROBLEM_MAX_SEQLEN_K));
     RETURN_IF_FAILED(check_size("head_dim", problem->head_dim, 1, PROBLEM_MAX_HEAD_DIM));
     RETURN_IF_FAILED(check_size("head_dim_v", problem->head_dim_v, 1, PROBLEM_MAX_HEAD_DIM));
 

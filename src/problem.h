@@ -5,6 +5,8 @@
 #include "backend.h"
 
 enum { PROBLEM_MAX_HEAD_DIM = 256, PROBLEM_TEXT_SIZE = 512 };
+/* Kernels count keys in 32 bits, some tiles beyond the last. */
+#define PROBLEM_MAX_SEQLEN_K (INT32_MAX - 1023)
 
 /* The tensors of a problem by number, in the order of attune_forward_tensors. */
 enum { TENSOR_Q, TENSOR_K, TENSOR_V, TENSOR_O, TENSOR_COUNT };

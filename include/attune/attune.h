@@ -110,7 +110,7 @@ typedef struct attune_problem {
         heads_q; /* 1 or more, a multiple of heads_kv; query head h reads key head h / (heads_q / heads_kv) */
     int64_t heads_kv;   /* 1 or more */
     int64_t seqlen_q;   /* 0 to 2^31 - 1; 0 does nothing */
-    int64_t seqlen_k;   /* 0 to 2^31 - 1; 0 gives o = 0 and lse = -inf */
+    int64_t seqlen_k;   /* 0 to 2^31 - 1024; 0 gives o = 0 and lse = -inf */
     int64_t head_dim;   /* of q and k, 1 to 256 */
     int64_t head_dim_v; /* of v and o, 1 to 256 */
     double

@@ -66,6 +66,8 @@ static void sizes_are_checked(void **user)
     CHECK_MEMBER(seqlen_q, -1, bad, "seqlen_q is -1; 0 to 2147483647");
     CHECK_MEMBER(seqlen_q, (int64_t)INT32_MAX + 1, bad, "seqlen_q is 2147483648");
     CHECK_MEMBER(seqlen_k, 0, ok, "");
+    CHECK_MEMBER(seqlen_k, INT64_C(2147482624), ok, "");
+    CHECK_MEMBER(seqlen_k, INT64_C(2147482625), bad, "seqlen_k is 2147482625; 0 to 2147482624");
     CHECK_MEMBER(seqlen_k, (int64_t)1 << 40, bad, "seqlen_k is 1099511627776");
     CHECK_MEMBER(head_dim, 0, bad, "head_dim is 0; 1 to 256");
     CHECK_MEMBER(head_dim, 257, bad, "head_dim is 257");
@@ -253,8 +255,8 @@ static void legal_problems_fit_512_bytes(void **user)
 {
     (void)user;
     attune_problem p;
-    attune_problem_init(&p, ATTUNE_BF16, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX, 254,
-                        255);
+    attune_problem_init(&p, ATTUNE_BF16, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX, 2147482624,
+                        254, 255);
     p.mask = ATTUNE_MASK_CAUSAL_TOP_LEFT;
     p.softmax_scale = -1.1234567890123456e-300;
     p.return_lse = 1;

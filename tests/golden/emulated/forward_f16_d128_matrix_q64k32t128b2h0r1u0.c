@@ -482,7 +482,9 @@ INLINE void chunk_pack(unsigned *words, const float *x)
 
 typedef struct fast_tiles {
     unsigned char tiles[TILES_END]; /* Q, at the end O; the ring from RING_AT on */
-    unsigned odd_values[8];         /* of each unit of lanes; not 0: it saw a value that is infinite or NaN where some are hidden */
+#if UNIT_ASYNC_COPIES
+    unsigned odd_values[8]; /* of each unit of lanes; not 0: it saw a value that is infinite or NaN where some are hidden */
+#endif
 } fast_tiles;
 typedef char fast_memory_is_what_the_spec_says[sizeof(fast_tiles) == FAST_MEMORY ? 1 : -1];
 
@@ -620,25 +622,38 @@ INLINE void rows_copy_out(GLOBAL storage *to, int64 stride, int rows, int dims, 
 #define NOT_FINITE_f32(w) ((((w) & 0x7f800000u) + 0x00800000u) & 0x80000000u)
 #define NOT_FINITE CONCAT(NOT_FINITE_, STORAGE)
 
-/* Whether a tile of V holds any, for all of the group to ask after the next barrier. */
-INLINE void odd_values_find(const tensors *t, LOCAL const unsigned char *values)
+/* Whether those of a tile of V that this work-item reads, from byte `first` on, hold any; the same on all lanes of its unit. */
+INLINE int odd_values_seen(LOCAL const unsigned char *values, int first, int step)
 {
     float odd = 0.0f;
-    UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
+    UNROLL_BY(1) for (int byte = first; byte < TILE_BYTES; byte += step) {
         unsigned words[4];
         local_words_load(words, values + byte);
         if ((NOT_FINITE(words[0]) | NOT_FINITE(words[1]) | NOT_FINITE(words[2]) | NOT_FINITE(words[3])) != 0u) odd = 1.0f;
     }
     UNROLL for (int mask = 1; mask < UNIT_LANES; mask *= 2) odd = max_f32(odd, lane_xor(odd, mask));
-    if (odd != 0.0f && UNIT_LANE == 0) fast_of(t)->odd_values[THREAD / UNIT_LANES] = 1u;
+    return odd != 0.0f;
 }
 
-INLINE int odd_values_found(const tensors *t)
+/* Whether a tile of V holds any. Units share the work and tell each other; where local memory is short, each looks at all of it. */
+#if UNIT_ASYNC_COPIES
+INLINE void odd_values_clear(const tensors *t)
 {
+    if (THREAD < 8) fast_of(t)->odd_values[THREAD] = 0u;
+}
+
+INLINE int odd_values_in(const tensors *t, LOCAL const unsigned char *values)
+{
+    if (odd_values_seen(values, THREAD * 16, THREADS * 16) && UNIT_LANE == 0) fast_of(t)->odd_values[THREAD / UNIT_LANES] = 1u;
+    BARRIER();
     unsigned any = 0u;
     UNROLL for (int i = 0; i < UNITS; i++) any |= fast_of(t)->odd_values[i];
     return any != 0u;
 }
+#else
+#define odd_values_clear(t) ((void)0)
+#define odd_values_in(t, values) odd_values_seen(values, UNIT_LANE * 16, UNIT_LANES * 16)
+#endif
 
 /* The halves of a word of V (or the word) that are finite. */
 INLINE unsigned finite_part(unsigned w)
@@ -648,7 +663,7 @@ INLINE unsigned finite_part(unsigned w)
 }
 
 /* Makes them 0. */
-INLINE void odd_values_clear(LOCAL unsigned char *values)
+INLINE void odd_values_remove(LOCAL unsigned char *values)
 {
     UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
         unsigned words[4];
@@ -791,7 +806,7 @@ INLINE void probability_operand(unsigned *x, unit_sums *p, int step)
 INLINE void query_load(query_tile *q, tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at)
 {
     copy_flight rows[COPIES(BLOCK_Q)];
-    if (THREAD < 8) fast_of(t)->odd_values[THREAD] = 0u;
+    odd_values_clear(t);
     const int flies = tile_copy(rows, query_at(t), BLOCK_Q, t->q + row_address(args->q, at->batch, at->query, at->head), args->q.seq,
                                 at->rows, args->head_dim);
     copy_commit();
@@ -983,16 +998,9 @@ INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_for
         UNROLL for (int step = 0; step < BLOCK_K / UNIT_DEPTH; step++) probability_operand(s->p[i][step], s->at[i], step);
 }
 
-/* A hidden value meets p = 0 in the unit, which is harmless where it is finite. */
-#define HAS_HIDDEN_VALUES(args, at, key) ((args)->causal != 0 && (key) + BLOCK_K > (at)->keys_common)
 INLINE void values_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
-    const int step = key / BLOCK_K * 2 + 1;
-    ring_advance(flight, args, t, at, step);
-    if (HAS_HIDDEN_VALUES(args, at, key)) {
-        odd_values_find(t, ring_at(t, step));
-        BARRIER();
-    }
+    ring_advance(flight, args, t, at, key / BLOCK_K * 2 + 1);
 }
 
 /* What is infinite or NaN among the values is added, as itself, to the rows that see it, and taken out of the tile. */
@@ -1010,7 +1018,7 @@ INLINE void odd_values_add(output_tile *o, const attune_forward_args *args, cons
             }
     }
     BARRIER();
-    odd_values_clear(values);
+    odd_values_remove(values);
     BARRIER();
 }
 
@@ -1018,7 +1026,8 @@ INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_
                               int key)
 {
     LOCAL unsigned char *const values = ring_at(t, key / BLOCK_K * 2 + 1);
-    if (HAS_HIDDEN_VALUES(args, at, key) && odd_values_found(t)) odd_values_add(o, args, at, values, key);
+    /* a hidden value meets p = 0 in the unit, which is harmless where it is finite */
+    if (args->causal != 0 && key + BLOCK_K > at->keys_common && odd_values_in(t, values)) odd_values_add(o, args, at, values, key);
     const int swizzle = unhoisted(lane_swizzle(UNIT_VALUES_ROW, UNIT_VALUES_CHUNK));
     UNROLL for (int k = 0; k < BLOCK_K; k += UNIT_DEPTH) {
 #if REPRODUCIBLE

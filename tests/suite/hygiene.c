@@ -176,6 +176,90 @@ static void visible_infinities(void **state)
     }
 }
 
+/* Every q is 1 in dimension 0, and there the keys hold these scores (the scale is 1); elsewhere both are 0. */
+static void set_score(inputs *in, int64_t key, float score)
+{
+    set(in, TENSOR_K, 0, key, 0, 0, score);
+}
+
+static inputs inputs_of_scores(const char *text, attune_dtype dtype)
+{
+    inputs in = inputs_of(text, dtype);
+    for (int64_t d = 0; d < in.problem.head_dim; d++) {
+        for (int64_t s = 0; s < in.problem.seqlen_q; s++)
+            set(&in, TENSOR_Q, 0, s, 0, d, d == 0 ? 1.0f : 0.0f);
+        for (int64_t j = 0; j < in.problem.seqlen_k; j++) set(&in, TENSOR_K, 0, j, 0, d, 0.0f);
+    }
+    return in;
+}
+
+/* A visible infinity whose key has no weight is 0 times infinity, in tiles with hidden keys and without. */
+static void infinities_without_weight(void **state)
+{
+    (void)state;
+    FOR_EACH_DTYPE(dtype)
+    for (int key = 3; key < 100; key += 48) {
+        inputs in =
+            inputs_of_scores("b=1,hq=1,hkv=1,sq=100,sk=100,d=16,scale=1,mask=causal", dtype);
+        set_score(&in, key, -INFINITY);
+        set(&in, TENSOR_V, 0, key, 0, 7, INFINITY);
+        outputs out = run(&in);
+        assert_judged(&in, &out);
+        for (int s = 0; s < 100; s++) assert_int_equal(isnan(o_at(&out, 0, s, 0, 7)), s >= key);
+        outputs_free(&out);
+        inputs_free(&in);
+    }
+}
+
+/* Of a key whose weight may round to 0: whatever becomes of it, a reproducible row gets the same from whole prompts and from their end alone. */
+static void infinities_in_chunks(void **state)
+{
+    (void)state;
+    FOR_EACH_DTYPE(dtype)
+    for (int score = -100; score <= 0; score += 4) {
+        inputs whole =
+                   inputs_of_scores("b=1,hq=1,hkv=1,sq=96,sk=96,d=16,scale=1,mask=causal", dtype),
+               end = inputs_of_scores("b=1,hq=1,hkv=1,sq=31,sk=96,d=16,scale=1,mask=causal", dtype);
+        inputs *const both[] = {&whole, &end};
+        for (int i = 0; i < 2; i++) {
+            set_score(both[i], 3, (float)score);
+            set(both[i], TENSOR_V, 0, 3, 0, 7, INFINITY);
+        }
+        outputs a = run(&whole), b = run(&end);
+        for (int s = 0; must_be_same(&a, &b) && s < 31; s++)
+            for (int d = 0; d < 16; d++) {
+                const float x = o_at(&a, 0, 65 + s, 0, d), y = o_at(&b, 0, s, 0, d);
+                if (!(x == y || (isnan(x) && isnan(y))))
+                    fail_msg("score %d, row %d, dim %d: %g and %g", score, s, d, (double)x,
+                             (double)y);
+            }
+        outputs_free(&a);
+        outputs_free(&b);
+        inputs_free(&whole);
+        inputs_free(&end);
+    }
+}
+
+/* A max that rises by less than an octave or two late, and values near the largest: what is summed is no larger than standard attention sums. */
+static void large_values(void **state)
+{
+    (void)state;
+    FOR_EACH_DTYPE(dtype)
+    for (int i = 0; i < 12; i++) {
+        inputs in = inputs_of_scores("b=1,hq=1,hkv=1,sq=16,sk=256,d=16,scale=1", dtype);
+        for (int j = 0; j < 256; j++)
+            set_score(&in, j, j == 0 ? 0.0f : j == 130 ? 0.5f * (float)i : -1000.0f);
+        for (int j = 0; j < 256; j++)
+            for (int d = 0; d < 16; d++)
+                set(&in, TENSOR_V, 0, j, 0, d, dtype == ATTUNE_F16 ? 60000.0f : 1.6e38f);
+        outputs out = run(&in);
+        assert_judged(&in, &out);
+        assert_true(isfinite(o_at(&out, 0, 15, 0, 3)));
+        outputs_free(&out);
+        inputs_free(&in);
+    }
+}
+
 /* ---- repetition ---- */
 
 static void fifty_repeats(void **state)
@@ -200,7 +284,9 @@ static int group(const char *name)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mask_tables),          cmocka_unit_test(hidden_nan),
         cmocka_unit_test(visible_nan),          cmocka_unit_test(visible_infinities),
-        cmocka_unit_test(overflow_is_the_same), cmocka_unit_test(fifty_repeats),
+        cmocka_unit_test(overflow_is_the_same), cmocka_unit_test(infinities_without_weight),
+        cmocka_unit_test(infinities_in_chunks), cmocka_unit_test(large_values),
+        cmocka_unit_test(fifty_repeats),
     };
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
 }

@@ -751,7 +751,7 @@ INLINE void odd_values_remove(LOCAL unsigned char *values)
 /* P is scaled by 2^P_SCALE; scores are rounded to multiples of 2^-GRID_BITS as long as they are below ON_GRID. */
 #define GRID (1.5f * (1 << (23 - GRID_BITS)))
 #define ON_GRID (0.5f * (1 << (23 - GRID_BITS)))
-/* The usual form rescales only when the max has risen by more octaves than these, which P_SCALE leaves room for. */
+/* The usual form rescales only when the max has risen by more octaves than these, which P_SCALE leaves room for: P · V is not beyond V. */
 #define STALE 8.0f
 
 typedef struct query_tile {
@@ -1053,18 +1053,48 @@ INLINE void values_stage(tile_flight *flight, const attune_forward_args *args, c
     ring_advance(flight, args, t, at, key / BLOCK_K * 2 + 1);
 }
 
-/* What is infinite or NaN among the values is added, as itself, to the rows that see it, and taken out of the tile. */
-INLINE void odd_values_add(output_tile *o, const attune_forward_args *args, const block *at, LOCAL unsigned char *values, int key)
+/* Element h of a lane's word w of P in a step: the sum that it came from, of which it has the row slot, and its key, counted from the lane's first. */
+#define P_SUM(step, w, h) ((step) * STEP_SUMS + (UNIT_P(w) + (h)) % STEP_SUMS)
+#define P_KEY(step, w, h)                                                                                                    \
+    (UNIT_COPIES > 1 ? (step) * UNIT_DEPTH + 2 * (w) + (h)                                                                   \
+                     : P_SUM(step, w, h) / UNIT_ACCUMULATORS * UNIT_COLUMNS +                                                \
+                           (UNIT_COLUMN(P_SUM(step, w, h) % UNIT_ACCUMULATORS) - UNIT_COLUMN(0)))
+#define P_FIRST_KEY (UNIT_COPIES > 1 ? 0 : UNIT_COLUMN(0))
+
+/* Whether the P that enters the unit is 0 for key j, in a row slot of row tile i; its lanes hold the row's P among them. */
+INLINE int probability_is_zero(const score_tile *s, int i, int slot, int j)
+{
+    const int key = unhoisted(j - P_FIRST_KEY);
+    unsigned found = 0u;
+    UNROLL for (int step = 0; step < BLOCK_K / UNIT_DEPTH; step++)
+        UNROLL for (int w = 0; w < UNIT_ROW_WORDS; w++)
+            UNROLL for (int h = 0; h < 4 / ELEMENT; h++) {
+                const unsigned element = ELEMENT == 4 ? s->p[i][step][w] : s->p[i][step][w] >> 16 * h & 0xffffu;
+                if (SUM_SLOT(P_SUM(step, w, h)) == slot) found |= P_KEY(step, w, h) == key ? element : 0u;
+            }
+    float any = found != 0u ? 1.0f : 0.0f;
+    UNROLL for (int mask = UNIT_FIRST_MASK; mask <= UNIT_LAST_MASK; mask *= 2) any = max_f32(any, lane_xor(any, mask));
+    return any == 0.0f;
+}
+
+/* What is infinite or NaN among the values is added, as itself (where P is 0, as NaN), to the rows that see it, and taken out of the tile. */
+INLINE void odd_values_add(output_tile *o, const score_tile *s, const attune_forward_args *args, const block *at,
+                           LOCAL unsigned char *values, int key)
 {
     UNROLL_BY(1) for (int j = 0; j < BLOCK_K; j++) {
         const int dim = unhoisted(OUTPUT_DIM(0, 0));
-        UNROLL for (int n = 0; n < OUTPUT_TILES; n++)
-            UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++) {
-                const int byte = (dim + (OUTPUT_DIM(n, r) - OUTPUT_DIM(0, 0))) * ELEMENT;
-                const float v = widen(*(LOCAL const storage *)(values + j * ROW_BYTES + (byte ^ SWIZZLE(j) * 16)));
-                const int odd = !(v > -F32_INFINITY && v < F32_INFINITY);
-                UNROLL for (int i = 0; i < ROW_TILES; i++)
-                    if (odd && j < keys_visible(args, at, ROW(i, UNIT_SLOT(r)), key)) o->at[i][n][r] = o->at[i][n][r] + v;
+        UNROLL for (int i = 0; i < ROW_TILES; i++)
+            UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
+                const int sees = j < keys_visible(args, at, ROW(i, slot), key), is_zero = probability_is_zero(s, i, slot, j);
+                UNROLL for (int n = 0; n < OUTPUT_TILES; n++)
+                    UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++) {
+                        if (UNIT_SLOT(r) != slot) continue;
+                        const int byte = (dim + (OUTPUT_DIM(n, r) - OUTPUT_DIM(0, 0))) * ELEMENT;
+                        const float v = widen(*(LOCAL const storage *)(values + j * ROW_BYTES + (byte ^ SWIZZLE(j) * 16)));
+                        const int odd = !(v > -F32_INFINITY && v < F32_INFINITY);
+                        if (odd && sees) o->at[i][n][r] = o->at[i][n][r] + (is_zero ? v - v : v);
+                        LOADS_STAY();
+                    }
             }
     }
     BARRIER();
@@ -1077,7 +1107,7 @@ INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_
 {
     LOCAL unsigned char *const values = ring_at(t, key / BLOCK_K * 2 + 1);
     /* a hidden value meets p = 0 in the unit, which is harmless where it is finite */
-    if (args->causal != 0 && key + BLOCK_K > at->keys_common && odd_values_in(t, values)) odd_values_add(o, args, at, values, key);
+    if (args->causal != 0 && key + BLOCK_K > at->keys_common && odd_values_in(t, values)) odd_values_add(o, s, args, at, values, key);
     const int swizzle = unhoisted(lane_swizzle(UNIT_VALUES_ROW, UNIT_VALUES_CHUNK));
     UNROLL for (int k = 0; k < BLOCK_K; k += UNIT_DEPTH) {
 #if REPRODUCIBLE

@@ -15,7 +15,7 @@
 #define RETURN_IF_NULL(pointer)                                                                    \
     do {                                                                                           \
         if ((pointer) == NULL)                                                                     \
-            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s: %s is NULL", __func__, #pointer);     \
+            return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is NULL", #pointer);                   \
     } while (0)
 
 /* Copies a public struct, which starts with its struct_size, over the defaults in to[size]. A struct

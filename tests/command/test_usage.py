@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 
-from command import BAD_INPUT, COMMAND, FAILED, NO_DEVICE, CommandTest, main
+from command import BAD_INPUT, COMMAND, DONE, FAILED, NO_DEVICE, CommandTest, main
 
 SUBCOMMANDS = ("devices", "kernels", "run", "compare", "bench")
 VARIABLES = {f"ATTUNE_{name}" for name in ("CACHE", "DEVICE", "EMULATED", "KERNEL", "VERBOSE")}
@@ -237,6 +237,9 @@ class Engines(CommandTest):
 
     def test_an_engine_that_the_device_lacks(self):
         self.assertEqual(self.kernels("--problem", PROBLEM, "--engine", "simt"), [])
+        listed = self.attune("kernels", "--problem", PROBLEM, "--engine", "simt")
+        self.assertEqual((listed.code, listed.out), (DONE, ""))
+        self.assertEqual(listed.error, "attune kernels: none; --why says why not\n")
         why = self.good("kernels", "--engine", "simt", "--why", "--json").rows()
         self.assertEqual({row["reason"] for row in why}, {"is of engine vector, not simt"})
         words = ["--problem", PROBLEM, "--engine", "matrix"]

@@ -15,10 +15,17 @@ static bool is_asked_for(const options *o, const attune_kernel_info *kernel)
     return o->why && (!o->kernel || fnmatch(o->kernel, kernel->id, 0) == 0);
 }
 
+typedef struct listing {
+    const options *options;
+    int lines;
+} listing;
+
 static int print_kernel(const attune_kernel_info *kernel, void *user)
 {
-    const options *const o = user;
+    listing *const l = user;
+    const options *const o = l->options;
     if (!is_asked_for(o, kernel)) return 0;
+    l->lines++;
     if (o->json) {
         json_begin();
         json_text("kernel", kernel->id);
@@ -42,10 +49,13 @@ int command_kernels(const options *o)
         return EXIT_BAD_INPUT;
     attune_context *context = NULL;
     const attune_plan_options plan = options_of_plan(o);
+    listing l = {.options = o};
     attune_status status = attune_context_open(o->device, NULL, &context);
     if (status == ATTUNE_OK)
         status = attune_kernels_visit(context, o->problem_count ? &problem : NULL, &plan,
-                                      print_kernel, (void *)o);
+                                      print_kernel, &l);
     attune_context_close(context);
+    if (status == ATTUNE_OK && l.lines == 0 && !o->json)
+        fprintf(stderr, "attune kernels: none%s\n", o->why ? "" : "; --why says why not");
     return status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
 }

@@ -225,7 +225,7 @@ INLINE unsigned pair_pack_f16(float a, float b)
 #define exp2_fast(x) __builtin_exp2f(x)
 #endif
 
-#if UNIT_COPIES > 1 && HEAD_DIM > 128
+#if UNIT_LANES == 32 && HEAD_DIM > 128
 #define LOADS_STAY() __builtin_amdgcn_sched_barrier(0)
 #else
 #define LOADS_STAY() ((void)0)

@@ -1067,11 +1067,11 @@ INLINE int probability_is_zero(const score_tile *s, int i, int slot, int j)
     const int key = unhoisted(j - P_FIRST_KEY);
     unsigned found = 0u;
     UNROLL for (int step = 0; step < BLOCK_K / UNIT_DEPTH; step++)
-        UNROLL for (int w = 0; w < UNIT_ROW_WORDS; w++)
-            UNROLL for (int h = 0; h < 4 / ELEMENT; h++) {
-                const unsigned element = ELEMENT == 4 ? s->p[i][step][w] : s->p[i][step][w] >> 16 * h & 0xffffu;
-                if (SUM_SLOT(P_SUM(step, w, h)) == slot) found |= P_KEY(step, w, h) == key ? element : 0u;
-            }
+        UNROLL for (int w = 0; w < UNIT_ROW_WORDS; w++) {
+            const unsigned word = (unsigned)unhoisted((int)s->p[i][step][w]); /* its halves are not kept through the loop over keys */
+            UNROLL for (int h = 0; h < 4 / ELEMENT; h++)
+                if (SUM_SLOT(P_SUM(step, w, h)) == slot && P_KEY(step, w, h) == key) found = ELEMENT == 4 ? word : word >> 16 * h & 0xffffu;
+        }
     float any = found != 0u ? 1.0f : 0.0f;
     UNROLL for (int mask = UNIT_FIRST_MASK; mask <= UNIT_LAST_MASK; mask *= 2) any = max_f32(any, lane_xor(any, mask));
     return any == 0.0f;

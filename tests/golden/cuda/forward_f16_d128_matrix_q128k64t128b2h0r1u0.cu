@@ -768,7 +768,7 @@ typedef struct row_state {
     float l[ROW_TILES][UNIT_SLOTS]; /* this lane's sum of p; after rows_finish the row's */
 } row_state;
 
-/* Sum n of the lane in a row tile, over all of its column tiles; sums of one row slot at a time. */
+/* Sum n of the lane in a row tile, counted over its column tiles, and the row slot that it belongs to. */
 #define SUM(tiles, n) (tiles)[(n) / UNIT_ACCUMULATORS][(n) % UNIT_ACCUMULATORS]
 #define SUM_SLOT(n) UNIT_SLOT((n) % UNIT_ACCUMULATORS)
 

@@ -1162,7 +1162,8 @@ INLINE void lse_store(const row_state *rows, const attune_forward_args *args, co
             UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++)
                 if (ROW(i, slot) < at->rows)
                     t->lse[lse_address(args, at, ROW(i, slot))] =
-                        rows->l[i][slot] == 0.0f ? -F32_INFINITY : log_scaled(rows->l[i][slot], rows->m[i][slot] - P_SCALE);
+                        rows->l[i][slot] == 0.0f ? -F32_INFINITY
+                                                 : log_scaled(rows->l[i][slot] * exp2_integer(-(float)(P_SCALE)), rows->m[i][slot]);
 }
 
 /* ---- algorithm: forward ---- */

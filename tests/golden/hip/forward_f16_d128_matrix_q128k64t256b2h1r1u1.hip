@@ -752,7 +752,7 @@ INLINE void odd_values_remove(LOCAL unsigned char *values)
 #define GRID (1.5f * (1 << (23 - GRID_BITS)))
 #define ON_GRID (0.5f * (1 << (23 - GRID_BITS)))
 /* The usual form rescales only when the max has risen by more octaves than these, which P_SCALE leaves room for: P · V is not beyond V. */
-#define STALE 8.0f
+#define STALE 7.0f
 
 typedef struct query_tile {
     fast_at rows; /* where this lane loads from */

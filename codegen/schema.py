@@ -2,7 +2,8 @@
 
 import itertools
 
-ELEMENT_SIZES = {"f32": 4, "f16": 2, "bf16": 2}  # bytes, in the order of attune_dtype
+ELEMENT_SIZES = {"f32": 4, "f16": 2, "bf16": 2}  # bytes
+DTYPES = tuple(ELEMENT_SIZES)  # in the order of attune_dtype
 
 
 class SpecError(ValueError):

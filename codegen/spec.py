@@ -1,92 +1,17 @@
 """The spec (templates/attention.toml): every kernel point, which rules reject it and why. Pure: no file is read but the spec."""
 
-import ast
 import dataclasses
-import functools
 import itertools
 
 import names
 import schema
+from expressions import evaluate
 from schema import SpecError
 
 try:
     import tomllib
 except ModuleNotFoundError:  # Python < 3.11
     import tomli as tomllib
-
-
-def _power(base, exponent):
-    if abs(exponent) > 1000:
-        raise SpecError(f"the exponent {exponent} is beyond 1000")
-    return base**exponent
-
-
-_OPERATORS = (
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.FloorDiv,
-    ast.Mod,
-    ast.Pow,
-    ast.USub,
-    ast.Eq,
-    ast.NotEq,
-    ast.Lt,
-    ast.LtE,
-    ast.Gt,
-    ast.GtE,
-    ast.And,
-    ast.Or,
-)
-_OPERATIONS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare)
-
-
-class _Powers(ast.NodeTransformer):
-    """Makes every ** a call of _power, which refuses to fill the memory."""
-
-    def visit_BinOp(self, node):
-        self.generic_visit(node)
-        if not isinstance(node.op, ast.Pow):
-            return node
-        return ast.Call(ast.Name("_power", ast.Load()), [node.left, node.right], [])
-
-
-@functools.lru_cache(maxsize=None)
-def _compiled(text):
-    """(code, names it reads) of an expression that holds numbers, names and operators, and nothing else."""
-    try:
-        tree = ast.parse(text, mode="eval")
-    except SyntaxError:
-        raise SpecError(f"expression '{text}' is malformed") from None
-    read = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            read.add(node.id)
-        elif isinstance(node, ast.Constant):
-            if not isinstance(node.value, (int, float)):
-                raise SpecError(f"expression '{text}': cannot evaluate '{ast.unparse(node)}'")
-        elif isinstance(node, ast.expr) and not isinstance(node, _OPERATIONS):
-            raise SpecError(f"expression '{text}': cannot evaluate '{ast.unparse(node)}'")
-        elif isinstance(node, (ast.operator, ast.unaryop, ast.cmpop)):
-            if not isinstance(node, _OPERATORS):
-                raise SpecError(f"expression '{text}' has an operator that is not known here")
-    tree = ast.fix_missing_locations(_Powers().visit(tree))
-    return compile(tree, text, "eval"), sorted(read)
-
-
-def evaluate(text, values):
-    """The value of an arithmetic or boolean expression over the given names."""
-    code, read = _compiled(text)
-    for name in read:
-        if name not in values:
-            raise SpecError(f"expression '{text}': cannot evaluate '{name}'")
-    try:
-        return eval(code, {"__builtins__": {}, "_power": _power}, values)
-    except ArithmeticError as error:
-        raise SpecError(f"expression '{text}': {error}") from None
-
-
-DTYPES = tuple(schema.ELEMENT_SIZES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +67,7 @@ class Point:
     def values(self):
         """Every name that an expression of the spec may use."""
         return {
-            **{dtype: int(dtype == self.dtype) for dtype in DTYPES},
+            **{dtype: int(dtype == self.dtype) for dtype in schema.DTYPES},
             "element_size": schema.ELEMENT_SIZES[self.dtype],
             "head_dim": self.head_dim,
             **dict(self.variant.constants),
@@ -393,62 +318,3 @@ def _completed(unit):
 
 def _first_fit(variants, arch, axes):
     return next((variant for variant in variants if variant.fits(arch, axes)), None)
-
-
-@dataclasses.dataclass(frozen=True)
-class TunedRow:
-    """A line of a tuned.tsv."""
-
-    device_class: str
-    op: str
-    dtype: str
-    head_dim: int
-    max_seqlen_q: str
-    kernel: str
-
-
-TUNED_HEADER = "device_class\top\tdtype\thead_dim\tmax_seqlen_q\tkernel"
-
-
-def parse_tuned(text, name):
-    """The rows of a tuned.tsv, which must be sorted by tuned_order; rows that are equal in it stand in the order of preference, and none
-    is there twice. `name` is for messages."""
-    lines = text.splitlines()
-    if not lines or lines[0] != TUNED_HEADER:
-        raise SpecError(f"{name}: the first line must be '{TUNED_HEADER}'")
-    rows = []
-    for number, line in enumerate(lines[1:], 2):
-        fields = line.split("\t")
-        if len(fields) != 6:
-            raise SpecError(f"{name}:{number}: {len(fields)} fields where 6 belong")
-        device_class, op, dtype, head_dim, max_seqlen_q, kernel = fields
-        try:
-            parsed = names.parse_kernel_id(kernel)
-        except names.KernelNameError as error:
-            raise SpecError(f"{name}:{number}: {error}") from None
-        if dtype not in DTYPES:
-            raise SpecError(f"{name}:{number}: no dtype '{dtype}'; there are {', '.join(DTYPES)}")
-        if (parsed[0], parsed[1], str(parsed[2])) != (op, dtype, head_dim):
-            raise SpecError(f"{name}:{number}: kernel '{kernel}' computes something else")
-        if max_seqlen_q != "*" and not max_seqlen_q.isdecimal():
-            raise SpecError(f"{name}:{number}: max_seqlen_q '{max_seqlen_q}' is no number and no *")
-        rows.append(TunedRow(device_class, op, dtype, int(head_dim), max_seqlen_q, kernel))
-    for number, (row, later) in enumerate(zip(rows, rows[1:]), 3):
-        if tuned_order(row) > tuned_order(later):
-            raise SpecError(f"{name}:{number}: the row is not sorted")
-        if later in rows[: number - 2]:
-            raise SpecError(f"{name}:{number}: the row is there twice")
-    return rows
-
-
-def tuned_order(row):
-    """Any class after every named one, unlimited after every limit; the order that the runtime scans."""
-    limit = float("inf") if row.max_seqlen_q == "*" else int(row.max_seqlen_q)
-    return (
-        row.device_class == "*",
-        row.device_class,
-        row.op,
-        DTYPES.index(row.dtype),
-        row.head_dim,
-        limit,
-    )

@@ -9,6 +9,7 @@ from fixture import ROOT, folder_with, generator, run  # first: it finds the mod
 # isort: split
 import generate
 import spec as specification
+import tuned_table
 
 SPEC = (ROOT / "templates" / "attention.toml").read_text("utf-8")
 
@@ -137,7 +138,7 @@ class Files(unittest.TestCase):
             ),
             ("x86-64 forward f32 64 * forward_f32_d64_vector_q5r5k64n8w4", "no value of block_q"),
         ]:
-            text = "\n".join([specification.TUNED_HEADER, row.replace(" ", "\t"), ""])
+            text = "\n".join([tuned_table.HEADER, row.replace(" ", "\t"), ""])
             (self.folder / "backends" / "cpu" / "tuned.tsv").write_text(text, "utf-8")
             with self.assertRaisesRegex(specification.SpecError, f"cpu/tuned.tsv:2: .*{message}"):
                 self.generator().tuned("c")
@@ -150,7 +151,7 @@ class Files(unittest.TestCase):
         ]:
             row = f"{device}\tforward\tf16\t64\t*\t{kernel}"
             path = self.folder / "backends" / target / "tuned.tsv"
-            path.write_text(f"{specification.TUNED_HEADER}\n{row}\n", "utf-8")
+            path.write_text(f"{tuned_table.HEADER}\n{row}\n", "utf-8")
             with self.assertRaisesRegex(
                 specification.SpecError, f"{target}/tuned.tsv:2: .*{device} lacks {lacks}"
             ):

@@ -9,8 +9,10 @@ import unittest
 from fixture import ROOT, TARGETS, folder_with, generator, run  # first: it finds the modules below
 
 # isort: split
+import expressions
 import names
 import spec as specification
+import tuned_table
 
 
 class Names(unittest.TestCase):
@@ -56,12 +58,12 @@ class Expressions(unittest.TestCase):
             ("2**-24", 2.0**-24),
             ("-a", -7),
         ]:
-            self.assertEqual(specification.evaluate(text, values), expected)
+            self.assertEqual(expressions.evaluate(text, values), expected)
 
     def test_nothing_else_is_evaluated(self):
         for text in ["open('x')", "a.b", "c", "[1]", "a if b else 1", "1 +", "'x'", "a[0]"]:
             with self.assertRaises(specification.SpecError, msg=text):
-                specification.evaluate(text, {"a": 1, "b": 2})
+                expressions.evaluate(text, {"a": 1, "b": 2})
 
 
 class Rules(unittest.TestCase):
@@ -204,7 +206,7 @@ class Tuned(unittest.TestCase):
         kernels += ["forward_f32_d64_simt_q32k32t128"]
         lines = [f"*\tforward\tf32\t64\t9\t{kernel}" for kernel in kernels]
         lines += [f"*\tforward\tf32\t64\t*\t{kernels[1]}"]
-        text = "\n".join([specification.TUNED_HEADER, *lines, ""])
+        text = "\n".join([tuned_table.HEADER, *lines, ""])
         folder = folder_with(self)
         (folder / "cuda").mkdir()
         (folder / "cuda" / "tuned.tsv").write_text(text, "utf-8")
@@ -219,7 +221,7 @@ class Tuned(unittest.TestCase):
         kernel = "forward_f32_d64_vector_q12r12k128n32w16"
         row = f"cpu\tforward\tf32\t64\t*\t{kernel}"
         other = row.replace("q12r12", "q4r4")
-        head = specification.TUNED_HEADER
+        head = tuned_table.HEADER
         for text, part in [
             ("", "first line"),
             (f"{head}\ncpu\tforward", "2 fields"),
@@ -230,7 +232,7 @@ class Tuned(unittest.TestCase):
             (f"{head}\n{row}\n{other}\n{row}", ":4: .*twice"),
         ]:
             with self.assertRaisesRegex(specification.SpecError, part):
-                specification.parse_tuned(text, "x/tuned.tsv")
+                tuned_table.parse(text, "x/tuned.tsv")
 
 
 class DeviceClasses(unittest.TestCase):
@@ -242,7 +244,7 @@ class DeviceClasses(unittest.TestCase):
         self.generator = generator(backends=self.backends)
 
     def tune(self, target, *rows):
-        lines = [specification.TUNED_HEADER, *("\t".join(row) for row in rows)]
+        lines = [tuned_table.HEADER, *("\t".join(row) for row in rows)]
         (self.backends / target / "tuned.tsv").write_text("\n".join(lines) + "\n", "utf-8")
 
     def outputs(self, target, globs):

@@ -18,6 +18,7 @@
 #define RING_BYTES 32768
 #define RING_AT 32768
 #define TILES_END 65536
+#define STALE 7
 #define P_SCALE 15
 #define GRID_BITS 13
 
@@ -28,6 +29,7 @@
 /* its instruction for the storage type: a dialect's word, or the middle of one */
 #define UNIT_INSTRUCTION CONCAT(mma_m16n8k16_, STORAGE)
 #define UNIT_LANES 32
+#define UNIT_LANE (THREAD % UNIT_LANES) /* of this work-item among those that act together */
 #define UNIT_ROWS 16
 #define UNIT_COLUMNS 8
 #define UNIT_DEPTH 16
@@ -145,7 +147,6 @@ INLINE float sum_of_2(float a, float b) { return a + b; }
 
 /* Words of NVIDIA's matrix units in CUDA C++: warps of 32; PTX ISA, "Data Movement and Conversion Instructions": ldmatrix, cp.async; "Matrix Fragments
  * for mma.m16n8k16", "... for mma.m16n8k8". */
-#define UNIT_LANE ((int)threadIdx.x % 32)
 #define UNIT_BARRIER() __syncwarp()
 
 typedef unsigned fast_at;
@@ -223,7 +224,6 @@ INLINE int unhoisted(int x)
 typedef char copy_flight; /* nothing is held */
 #define copy_async(flight, to, from, bytes) copy_16_async(to, from, bytes)
 #define copy_land(flight, to) ((void)(flight))
-#define COPY_CUTS 1
 INLINE void copy_16_async(fast_at to, const void *from, int bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
@@ -573,7 +573,7 @@ INLINE int tile_copy(copy_flight *flight, LOCAL unsigned char *tile, int height,
 {
     const int thread = REPRODUCIBLE || !UNIT_ASYNC_COPIES ? unhoisted(THREAD) : THREAD; /* where registers are short */
     const int row = thread / WIDE, column = thread % WIDE;
-    const int flies = in_chunks(from, stride) && (COPY_CUTS || dims % CHUNK == 0);
+    const int flies = in_chunks(from, stride) && (UNIT_ASYNC_COPIES || dims % CHUNK == 0);
     const int swizzle = lane_swizzle(row, column);
     LOCAL unsigned char *const to = tile + row * ROW_BYTES;
     from += row * stride + column * CHUNK;
@@ -654,76 +654,7 @@ INLINE void rows_copy_out(GLOBAL storage *to, int64 stride, int rows, int dims, 
     }
 }
 
-/* ---- values that are infinite or NaN ---- */
-
-#define NOT_FINITE_f16(w) ((((w) & 0x7c007c00u) + 0x04000400u) & 0x80008000u)
-#define NOT_FINITE_bf16(w) ((((w) & 0x7f807f80u) + 0x00800080u) & 0x80008000u)
-#define NOT_FINITE_f32(w) ((((w) & 0x7f800000u) + 0x00800000u) & 0x80000000u)
-#define NOT_FINITE CONCAT(NOT_FINITE_, STORAGE)
-
-/* Whether those of a tile of V that this work-item reads, from byte `first` on, hold any; the same on all lanes of its unit. */
-INLINE int odd_values_seen(LOCAL const unsigned char *values, int first, int step)
-{
-    float odd = 0.0f;
-    UNROLL_BY(1) for (int byte = first; byte < TILE_BYTES; byte += step) {
-        unsigned words[4];
-        local_words_load(words, values + byte);
-        if ((NOT_FINITE(words[0]) | NOT_FINITE(words[1]) | NOT_FINITE(words[2]) | NOT_FINITE(words[3])) != 0u) odd = 1.0f;
-    }
-    UNROLL for (int mask = 1; mask < UNIT_LANES; mask *= 2) odd = max_f32(odd, lane_xor(odd, mask));
-    return odd != 0.0f;
-}
-
-/* Whether a tile of V holds any. Units share the work and tell each other; where local memory is short, each looks at all of it. */
-#if UNIT_ASYNC_COPIES
-INLINE void odd_values_clear(const tensors *t)
-{
-    if (THREAD < 8) fast_of(t)->odd_values[THREAD] = 0u;
-}
-
-INLINE int odd_values_in(const tensors *t, LOCAL const unsigned char *values)
-{
-    if (odd_values_seen(values, THREAD * 16, THREADS * 16) && UNIT_LANE == 0) fast_of(t)->odd_values[THREAD / UNIT_LANES] = 1u;
-    BARRIER();
-    unsigned any = 0u;
-    UNROLL for (int i = 0; i < UNITS; i++) any |= fast_of(t)->odd_values[i];
-    return any != 0u;
-}
-#else
-#define odd_values_clear(t) ((void)0)
-#define odd_values_in(t, values) odd_values_seen(values, UNIT_LANE * 16, UNIT_LANES * 16)
-#endif
-
-/* The halves of a word of V (or the word) that are finite. */
-INLINE unsigned finite_part(unsigned w)
-{
-    const unsigned odd = NOT_FINITE(w);
-    return ELEMENT == 4 ? (odd != 0u ? 0u : w) : w & ~((odd >> 15) * 0xffffu);
-}
-
-/* Makes them 0. */
-INLINE void odd_values_remove(LOCAL unsigned char *values)
-{
-    UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
-        unsigned words[4];
-        local_words_load(words, values + byte);
-        UNROLL for (int i = 0; i < 4; i++) words[i] = finite_part(words[i]);
-        local_words_store(values + byte, words);
-    }
-}
-
-/* Engine `matrix`: products on a matrix unit, of which the spec says what one step multiplies and which lane holds what. Units (the UNIT_LANES
- * work-items that act together) are stacked along queries: each owns ROW_TILES · UNIT_ROWS whole rows, so no row statistic leaves its lanes. Tiles
- * come by way of local memory (matrix_tiles.j2). P stays in registers: what a lane holds of the first product's sums is what it must give to the
- * second.
- *
- * Scores stay as the unit sums them; the scale is folded into the exponential. REPRODUCIBLE: a row's bits depend on its inputs and on the unit
- * alone, not on tiles, stages, the rows beside it or how queries are cut (docs/matrix-engine.md):
- *   - the running max is an integer, so every rescale is exact;
- *   - a score is rounded to a grid before the max is subtracted, so 2^(score - max) scales exactly with the max;
- *   - P is scaled by a fixed power of two, keys come in increasing order in the unit's own steps;
- *   - O is divided by the sum of the P that entered it, which the unit forms against a column of ones; LSE comes from the sum of the P before
- *     they were rounded. */
+/* What the lanes of a unit hold in engine `matrix`: sums and operands, and how operands come from tiles. */
 
 #define ROW(i, slot) (FIRST_ROW + (i) * UNIT_ROWS + UNIT_ROW(slot)) /* of the block, for row slot `slot` of row tile i */
 #define SCORE_TILES (BLOCK_K / UNIT_COLUMNS)
@@ -736,12 +667,6 @@ INLINE void odd_values_remove(LOCAL unsigned char *values)
 #define SHARED_WORDS (!UNIT_VALUES_TRANSPOSED && ELEMENT == 2)
 #define OUTPUT_DIM(n, r) \
     (SHARED_WORDS ? (n) / 2 * (2 * UNIT_COLUMNS) + 2 * UNIT_COLUMN(r) + (n) % 2 : (n) * UNIT_COLUMNS + UNIT_COLUMN(r))
-
-/* P is scaled by 2^P_SCALE; scores are rounded to multiples of 2^-GRID_BITS as long as they are below ON_GRID. */
-#define GRID (1.5f * (1 << (23 - GRID_BITS)))
-#define ON_GRID (0.5f * (1 << (23 - GRID_BITS)))
-/* The usual form rescales only when the max has risen by more octaves than these, which P_SCALE leaves room for: P · V is not beyond V. */
-#define STALE 7.0f
 
 typedef struct query_tile {
     fast_at rows; /* where this lane loads from */
@@ -761,12 +686,6 @@ typedef struct output_tile {
     unit_sums l[ROW_TILES]; /* the product with ones */
 #endif
 } output_tile;
-
-typedef struct row_state {
-    float m[ROW_TILES][UNIT_SLOTS]; /* in log2 units; the same on all lanes of a row */
-    float rescale[ROW_TILES][UNIT_SLOTS];
-    float l[ROW_TILES][UNIT_SLOTS]; /* this lane's sum of p; after rows_finish the row's */
-} row_state;
 
 /* Sum n of the lane in a row tile, counted over its column tiles, and the row slot that it belongs to. */
 #define SUM(tiles, n) (tiles)[(n) / UNIT_ACCUMULATORS][(n) % UNIT_ACCUMULATORS]
@@ -840,7 +759,137 @@ INLINE void probability_operand(unsigned *x, unit_sums *p, int step)
     }
 }
 
-/* ---- primitives ---- */
+/* Values that are infinite or NaN, where a mask hides some of a tile's keys from rows of engine `matrix`: 0 times what is hidden must not be NaN. They
+ * are found, added to the rows that see them, and taken out of the tile. */
+
+#define NOT_FINITE_f16(w) ((((w) & 0x7c007c00u) + 0x04000400u) & 0x80008000u)
+#define NOT_FINITE_bf16(w) ((((w) & 0x7f807f80u) + 0x00800080u) & 0x80008000u)
+#define NOT_FINITE_f32(w) ((((w) & 0x7f800000u) + 0x00800000u) & 0x80000000u)
+#define NOT_FINITE CONCAT(NOT_FINITE_, STORAGE)
+
+/* Whether those of a tile of V that this work-item reads, from byte `first` on, hold any; the same on all lanes of its unit. */
+INLINE int odd_values_seen(LOCAL const unsigned char *values, int first, int step)
+{
+    float odd = 0.0f;
+    UNROLL_BY(1) for (int byte = first; byte < TILE_BYTES; byte += step) {
+        unsigned words[4];
+        local_words_load(words, values + byte);
+        if ((NOT_FINITE(words[0]) | NOT_FINITE(words[1]) | NOT_FINITE(words[2]) | NOT_FINITE(words[3])) != 0u) odd = 1.0f;
+    }
+    UNROLL for (int mask = 1; mask < UNIT_LANES; mask *= 2) odd = max_f32(odd, lane_xor(odd, mask));
+    return odd != 0.0f;
+}
+
+/* Whether a tile of V holds any. Units share the work and tell each other; where local memory is short, each looks at all of it. */
+#if UNIT_ASYNC_COPIES
+INLINE void odd_values_clear(const tensors *t)
+{
+    if (THREAD < 8) fast_of(t)->odd_values[THREAD] = 0u;
+}
+
+INLINE int odd_values_in(const tensors *t, LOCAL const unsigned char *values)
+{
+    if (odd_values_seen(values, THREAD * 16, THREADS * 16) && UNIT_LANE == 0) fast_of(t)->odd_values[THREAD / UNIT_LANES] = 1u;
+    BARRIER();
+    unsigned any = 0u;
+    UNROLL for (int i = 0; i < UNITS; i++) any |= fast_of(t)->odd_values[i];
+    return any != 0u;
+}
+#else
+#define odd_values_clear(t) ((void)0)
+#define odd_values_in(t, values) odd_values_seen(values, UNIT_LANE * 16, UNIT_LANES * 16)
+#endif
+
+/* The halves of a word of V (or the word) that are finite. */
+INLINE unsigned finite_part(unsigned w)
+{
+    const unsigned odd = NOT_FINITE(w);
+    return ELEMENT == 4 ? (odd != 0u ? 0u : w) : w & ~((odd >> 15) * 0xffffu);
+}
+
+/* Makes them 0. */
+INLINE void odd_values_remove(LOCAL unsigned char *values)
+{
+    UNROLL_BY(1) for (int byte = THREAD * 16; byte < TILE_BYTES; byte += THREADS * 16) {
+        unsigned words[4];
+        local_words_load(words, values + byte);
+        UNROLL for (int i = 0; i < 4; i++) words[i] = finite_part(words[i]);
+        local_words_store(values + byte, words);
+    }
+}
+
+/* Element h of a lane's word w of P in a step: the sum that it came from, of which it has the row slot, and its key, counted from the lane's first. */
+#define P_SUM(step, w, h) ((step) * STEP_SUMS + (UNIT_P(w) + (h)) % STEP_SUMS)
+#define P_KEY(step, w, h)                                                                                                    \
+    (UNIT_COPIES > 1 ? (step) * UNIT_DEPTH + 2 * (w) + (h)                                                                   \
+                     : P_SUM(step, w, h) / UNIT_ACCUMULATORS * UNIT_COLUMNS +                                                \
+                           (UNIT_COLUMN(P_SUM(step, w, h) % UNIT_ACCUMULATORS) - UNIT_COLUMN(0)))
+#define P_FIRST_KEY (UNIT_COPIES > 1 ? 0 : UNIT_COLUMN(0))
+
+/* Whether the P that enters the unit is 0 for key j, in a row slot of row tile i; its lanes hold the row's P among them. */
+INLINE int probability_is_zero(const score_tile *s, int i, int slot, int j)
+{
+    const int key = unhoisted(j - P_FIRST_KEY);
+    unsigned found = 0u;
+    UNROLL for (int step = 0; step < BLOCK_K / UNIT_DEPTH; step++)
+        UNROLL for (int w = 0; w < UNIT_ROW_WORDS; w++) {
+            const unsigned word = (unsigned)unhoisted((int)s->p[i][step][w]); /* its halves are not kept through the loop over keys */
+            UNROLL for (int h = 0; h < 4 / ELEMENT; h++)
+                if (SUM_SLOT(P_SUM(step, w, h)) == slot && P_KEY(step, w, h) == key) found = ELEMENT == 4 ? word : word >> 16 * h & 0xffffu;
+        }
+    float any = found != 0u ? 1.0f : 0.0f;
+    UNROLL for (int mask = UNIT_FIRST_MASK; mask <= UNIT_LAST_MASK; mask *= 2) any = max_f32(any, lane_xor(any, mask));
+    return any == 0.0f;
+}
+
+/* What is infinite or NaN among the values is added, as itself (where P is 0, as NaN), to the rows that see it, and taken out of the tile. */
+INLINE void odd_values_add(output_tile *o, const score_tile *s, const attune_forward_args *args, const block *at,
+                           LOCAL unsigned char *values, int key)
+{
+    UNROLL_BY(1) for (int j = 0; j < BLOCK_K; j++) {
+        const int dim = unhoisted(OUTPUT_DIM(0, 0));
+        UNROLL for (int i = 0; i < ROW_TILES; i++)
+            UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
+                const int sees = j < keys_visible(args, at, ROW(i, slot), key), is_zero = probability_is_zero(s, i, slot, j);
+                UNROLL for (int n = 0; n < OUTPUT_TILES; n++)
+                    UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++) {
+                        if (UNIT_SLOT(r) != slot) continue;
+                        const int byte = (dim + (OUTPUT_DIM(n, r) - OUTPUT_DIM(0, 0))) * ELEMENT;
+                        const float v = widen(*(LOCAL const storage *)(values + j * ROW_BYTES + (byte ^ SWIZZLE(j) * 16)));
+                        const int odd = !(v > -F32_INFINITY && v < F32_INFINITY);
+                        if (odd && sees) o->at[i][n][r] = o->at[i][n][r] + (is_zero ? v - v : v);
+                        LOADS_STAY();
+                    }
+            }
+    }
+    BARRIER();
+    odd_values_remove(values);
+    BARRIER();
+}
+
+/* Engine `matrix`: products on a matrix unit, of which the spec says what one step multiplies and which lane holds what. Units (the UNIT_LANES
+ * work-items that act together) are stacked along queries: each owns ROW_TILES · UNIT_ROWS whole rows, so no row statistic leaves its lanes. Tiles
+ * come by way of local memory (matrix_tiles.j2). P stays in registers: what a lane holds of the first product's sums is what it must give to the
+ * second.
+ *
+ * Scores stay as the unit sums them; the scale is folded into the exponential. REPRODUCIBLE: a row's bits depend on its inputs and on the unit
+ * alone, not on tiles, stages, the rows beside it or how queries are cut (docs/matrix-engine.md):
+ *   - the running max is an integer, so every rescale is exact;
+ *   - a score is rounded to a grid before the max is subtracted, so 2^(score - max) scales exactly with the max;
+ *   - P is scaled by a fixed power of two, keys come in increasing order in the unit's own steps;
+ *   - O is divided by the sum of the P that entered it, which the unit forms against a column of ones; LSE comes from the sum of the P before
+ *     they were rounded. */
+
+/* P is scaled by 2^P_SCALE; scores are rounded to multiples of 2^-GRID_BITS as long as they are below ON_GRID. */
+#define GRID (1.5f * (1 << (23 - GRID_BITS)))
+#define ON_GRID (0.5f * (1 << (23 - GRID_BITS)))
+/* The usual form rescales only when the max has risen by more than STALE octaves, which P_SCALE leaves room for: P · V is not beyond V. */
+
+typedef struct row_state {
+    float m[ROW_TILES][UNIT_SLOTS]; /* in log2 units; the same on all lanes of a row */
+    float rescale[ROW_TILES][UNIT_SLOTS];
+    float l[ROW_TILES][UNIT_SLOTS]; /* this lane's sum of p; after rows_finish the row's */
+} row_state;
 
 INLINE void query_load(query_tile *q, tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at)
 {
@@ -1040,55 +1089,6 @@ INLINE void scores_exponentiate(score_tile *s, row_state *rows, const attune_for
 INLINE void values_stage(tile_flight *flight, const attune_forward_args *args, const tensors *t, const block *at, int key)
 {
     ring_advance(flight, args, t, at, key / BLOCK_K * 2 + 1);
-}
-
-/* Element h of a lane's word w of P in a step: the sum that it came from, of which it has the row slot, and its key, counted from the lane's first. */
-#define P_SUM(step, w, h) ((step) * STEP_SUMS + (UNIT_P(w) + (h)) % STEP_SUMS)
-#define P_KEY(step, w, h)                                                                                                    \
-    (UNIT_COPIES > 1 ? (step) * UNIT_DEPTH + 2 * (w) + (h)                                                                   \
-                     : P_SUM(step, w, h) / UNIT_ACCUMULATORS * UNIT_COLUMNS +                                                \
-                           (UNIT_COLUMN(P_SUM(step, w, h) % UNIT_ACCUMULATORS) - UNIT_COLUMN(0)))
-#define P_FIRST_KEY (UNIT_COPIES > 1 ? 0 : UNIT_COLUMN(0))
-
-/* Whether the P that enters the unit is 0 for key j, in a row slot of row tile i; its lanes hold the row's P among them. */
-INLINE int probability_is_zero(const score_tile *s, int i, int slot, int j)
-{
-    const int key = unhoisted(j - P_FIRST_KEY);
-    unsigned found = 0u;
-    UNROLL for (int step = 0; step < BLOCK_K / UNIT_DEPTH; step++)
-        UNROLL for (int w = 0; w < UNIT_ROW_WORDS; w++) {
-            const unsigned word = (unsigned)unhoisted((int)s->p[i][step][w]); /* its halves are not kept through the loop over keys */
-            UNROLL for (int h = 0; h < 4 / ELEMENT; h++)
-                if (SUM_SLOT(P_SUM(step, w, h)) == slot && P_KEY(step, w, h) == key) found = ELEMENT == 4 ? word : word >> 16 * h & 0xffffu;
-        }
-    float any = found != 0u ? 1.0f : 0.0f;
-    UNROLL for (int mask = UNIT_FIRST_MASK; mask <= UNIT_LAST_MASK; mask *= 2) any = max_f32(any, lane_xor(any, mask));
-    return any == 0.0f;
-}
-
-/* What is infinite or NaN among the values is added, as itself (where P is 0, as NaN), to the rows that see it, and taken out of the tile. */
-INLINE void odd_values_add(output_tile *o, const score_tile *s, const attune_forward_args *args, const block *at,
-                           LOCAL unsigned char *values, int key)
-{
-    UNROLL_BY(1) for (int j = 0; j < BLOCK_K; j++) {
-        const int dim = unhoisted(OUTPUT_DIM(0, 0));
-        UNROLL for (int i = 0; i < ROW_TILES; i++)
-            UNROLL for (int slot = 0; slot < UNIT_SLOTS; slot++) {
-                const int sees = j < keys_visible(args, at, ROW(i, slot), key), is_zero = probability_is_zero(s, i, slot, j);
-                UNROLL for (int n = 0; n < OUTPUT_TILES; n++)
-                    UNROLL for (int r = 0; r < UNIT_ACCUMULATORS; r++) {
-                        if (UNIT_SLOT(r) != slot) continue;
-                        const int byte = (dim + (OUTPUT_DIM(n, r) - OUTPUT_DIM(0, 0))) * ELEMENT;
-                        const float v = widen(*(LOCAL const storage *)(values + j * ROW_BYTES + (byte ^ SWIZZLE(j) * 16)));
-                        const int odd = !(v > -F32_INFINITY && v < F32_INFINITY);
-                        if (odd && sees) o->at[i][n][r] = o->at[i][n][r] + (is_zero ? v - v : v);
-                        LOADS_STAY();
-                    }
-            }
-    }
-    BARRIER();
-    odd_values_remove(values);
-    BARRIER();
 }
 
 INLINE void output_accumulate(output_tile *o, const score_tile *s, const attune_forward_args *args, const tensors *t, const block *at,

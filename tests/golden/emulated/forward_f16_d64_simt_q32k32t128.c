@@ -73,7 +73,6 @@ typedef half_wide half_wide_register __attribute__((aligned(4)));
 
 /* ---- lanes of a warp or wave ---- */
 
-#define UNIT_LANE (emulated_thread() % UNIT_LANES)
 #define UNIT_BARRIER() emulated_warp_barrier(__LINE__)
 #define lane_xor(x, mask) emulated_shuffle_xor(x, mask, __LINE__)
 

@@ -19,11 +19,17 @@ import subprocess
 import sys
 import tempfile
 
-from mutations import FOLD, MATRIX_AXES, MUTATIONS, ROOT, STANDIN
+import matrix_mutations
+import mutations
+from matrix_mutations import MATRIX_AXES
+from mutation import ROOT, STANDIN
+from mutations import FOLD
 
 sys.path.insert(0, str(ROOT / "codegen"))
 import generate  # noqa: E402
 import render  # noqa: E402
+
+MUTATIONS = [*mutations.MUTATIONS, *matrix_mutations.MUTATIONS]
 
 
 def mutated(text, old, new, where):

@@ -1,57 +1,8 @@
-"""The faults that mutate.py plants, each with the test that must catch it."""
+"""The faults that mutate.py plants in engines without matrix units, each with the test that must catch it."""
 
-import pathlib
-import typing
+from mutation import ALIGNED, CAUSAL, PLAIN, Check, Mutation
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-STANDIN = [ROOT / "tests" / "standin" / "with_cuda.sh", ROOT / "build" / "standin" / "cuda"]
-PLAIN = "op=forward,b=1,hq=2,hkv=1,sq=37,sk=301,d=64,dtype=f32,lse=1"
-ALIGNED = (
-    "op=forward,b=1,hq=2,hkv=1,sq=37,sk=305,d=64,dtype=f32,lse=1"  # Q to 16 bytes, by the suite
-)
-MANY_ROWS = "op=forward,b=1,hq=16,hkv=1,sq=128,sk=192,d=64,dtype=f32,lse=1"
-CAUSAL = "op=forward,b=1,hq=2,hkv=2,sq=45,sk=61,d=64,dtype=f32,lse=1,mask=causal"
-
-
-class Check(typing.NamedTuple):
-    """A test that must fail: a program of tests/suite and its arguments. One without a problem has its own, of every dtype."""
-
-    program: str
-    problem: str = ""
-    fill: str = "normal"
-    dtype: str = "f32"
-    kernel: str = ""
-    target: str = "c"
-    mode: str = ""  # of tests/standin/with_cuda.sh, for target cuda
-    more: tuple = ()  # arguments
-    device: str = ""  # for target emulated
-
-    def dtypes(self):
-        """Those whose kernels it runs."""
-        return [self.dtype] if self.problem else ["bf16", "f16", "f32"]
-
-    def command(self, build, device):
-        """The command line."""
-        command = [str(build / "tests" / "suite" / self.program), "--devices", device, *self.more]
-        if self.problem:
-            command += ["--problem", self.problem, "--fill", self.fill, "--dtype", self.dtype]
-        if self.kernel:
-            command += ["--kernel", self.kernel]
-        return [*STANDIN, self.mode, *command] if self.target == "cuda" else command
-
-
-class Mutation(typing.NamedTuple):
-    """One fault: file of templates/, the text that is right, the text that is wrong, and what must see it."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-    check: Check
-
-
-VECTOR, SIMT, MATRIX = "engine/vector.j2", "engine/simt.j2", "engine/matrix.j2"
-MATRIX_TILES = "engine/matrix_tiles.j2"
+VECTOR, SIMT = "engine/vector.j2", "engine/simt.j2"
 SIMT_CHECK = {"kernel": "forward_*_d64_simt_q16k16t64", "target": "opencl"}
 
 
@@ -59,47 +10,6 @@ def on_cuda(mode, problem=PLAIN, fill="normal", dtype="f32"):
     """A check on the stand-in driver, with several warps and tiles."""
     return Check("suite", problem, fill, dtype, "forward_*_d64_simt_q32k32t128", "cuda", mode)
 
-
-# Of engine matrix a mutant has these tiles alone.
-MATRIX_AXES = {
-    "block_q": [64],
-    "block_k": [32, 64],
-    "threads": [128],
-    "buffers": [2],
-    "hold": [0, 1],
-}
-
-
-def on_matrix(mode, problem=PLAIN, fill="normal", reproducible=0):
-    """A check of engine matrix on the stand-in driver."""
-    kernel = f"forward_*_d64_matrix_q64k32t128b2h0r{reproducible}u0"
-    return Check("suite", problem, fill, "f16", kernel, "cuda", mode)
-
-
-def between_tiles(problem, fill, dtype):
-    """A comparison of bits between two tiles of the reproducible mode."""
-    kernel = "forward_*_d64_matrix_q64k*t128b2h0r1u0"
-    return Check("same_bits", problem, fill, dtype, kernel, "cuda", "plain")
-
-
-def on_amd(kernel, device="emulated:amd", fill="needle"):
-    """A check of engine matrix on an emulated GPU: by default with MFMA 32x32x8."""
-    return Check("suite", PLAIN, fill, "f16", kernel, "emulated", device=device)
-
-
-MFMA, WMMA = (
-    "forward_f16_d64_matrix_q64k32t128b2h1r1u1",
-    "forward_f16_d64_matrix_q64k32t128b2h0r1u3",
-)
-
-
-# There both sums are of one p; divided by its own rounded self it is 1.
-ONE_KEY = Check(
-    "identities",
-    target="cuda",
-    mode="plain",
-    more=("--engine", "matrix", "--reproducible", "--test", "one_key"),
-)
 
 MUTATIONS = [
     Mutation(
@@ -363,112 +273,6 @@ MUTATIONS = [
         "args.first_group + (int64)blockIdx.x",
         "(int64)(blockIdx.x / 2)",
         on_cuda("plain"),
-    ),
-    Mutation(
-        "matrix: a tile is read before its copy has landed",
-        MATRIX_TILES,
-        "    COPY_WAIT(BUFFERS - 2);\n",
-        "    COPY_WAIT(BUFFERS - 1);\n",
-        on_matrix("race"),
-    ),
-    Mutation(
-        "matrix: a place of the ring is filled before all have read it",
-        MATRIX_TILES,
-        "    BARRIER();\n    ring_fill(flight, args, t, at, step + BUFFERS - 1);\n",
-        "    ring_fill(flight, args, t, at, step + BUFFERS - 1);\n",
-        on_matrix("race"),
-    ),
-    Mutation(
-        "matrix: output is read before all lanes have written it",
-        MATRIX,
-        "    UNIT_BARRIER();\n",
-        "",
-        on_matrix("race"),
-    ),
-    Mutation(
-        "matrix: a lane swizzles as for the next row",
-        MATRIX,
-        "lane_swizzle(UNIT_KEYS_ROW, UNIT_KEYS_CHUNK)",
-        "lane_swizzle(UNIT_KEYS_ROW + 1, UNIT_KEYS_CHUNK)",
-        on_matrix("plain"),
-    ),
-    Mutation(
-        "matrix: keys of neighbouring column tiles are exchanged",
-        MATRIX,
-        "unit_multiply(s->at[i][n + c], left[i], right + c * UNIT_COLUMN_WORDS);",
-        "unit_multiply(s->at[i][n + c], left[i], right + (c ^ 1) * UNIT_COLUMN_WORDS);",
-        on_matrix("plain", fill="needle"),
-    ),
-    Mutation(
-        "matrix: words of probabilities are exchanged",
-        MATRIX,
-        "step * STEP_SUMS + UNIT_P(i)",
-        "step * STEP_SUMS + (UNIT_P(i) ^ 2)",
-        on_matrix("plain", fill="needle"),
-    ),
-    Mutation(
-        "matrix: output is not rescaled",
-        MATRIX,
-        "o->at[i][n][r] = o->at[i][n][r] * rescale;",
-        ";",
-        on_matrix("plain", fill="ramp"),
-    ),
-    Mutation(
-        "matrix: hidden scores are not hidden",
-        MATRIX,
-        "(UNIT_COLUMN(r) - UNIT_COLUMN(0)) >= visible",
-        "(UNIT_COLUMN(r) - UNIT_COLUMN(0)) > visible",
-        on_matrix("plain", CAUSAL),
-    ),
-    Mutation(
-        "reproducible: scores are not rounded to the grid",
-        MATRIX,
-        "grid[i][slot] = REPRODUCIBLE ? GRID : P_SCALE - m;\n"
-        "            base[i][slot] = REPRODUCIBLE ? GRID + m - P_SCALE : 0.0f;",
-        "grid[i][slot] = P_SCALE - m;\n            base[i][slot] = 0.0f;",
-        between_tiles(MANY_ROWS, "normal,ramp", "bf16"),
-    ),
-    Mutation(
-        "reproducible: output is divided by the sum of p before it is rounded",
-        MATRIX,
-        "const float l = o->l[i][r];",
-        "const float l = rows->l[i][UNIT_SLOT(r)];",
-        ONE_KEY,
-    ),
-    Mutation(
-        "reproducible: the keys of a tile come in decreasing order",
-        MATRIX,
-        "UNROLL for (int k = 0; k < BLOCK_K; k += UNIT_DEPTH) {",
-        "UNROLL for (int k = BLOCK_K - UNIT_DEPTH; k >= 0; k -= UNIT_DEPTH) {",
-        between_tiles(PLAIN, "normal", "f16"),
-    ),
-    Mutation(
-        "amd: a tile lands after all have been told that it is there",
-        MATRIX_TILES,
-        "    ring_land(flight, t, step); /* there are two places then */\n    BARRIER();\n",
-        "    BARRIER();\n    ring_land(flight, t, step);\n",
-        on_amd(MFMA, fill="normal"),
-    ),
-    Mutation(
-        "amd: a lane's values are of other keys than its probabilities",
-        "attention.toml",
-        'key = "(x) / 4 * 8 + (x) % 4"',
-        'key = "(x)"',
-        on_amd(MFMA),
-    ),
-    Mutation(
-        "amd: probabilities of another step",
-        MATRIX,
-        "SUM(p, step * STEP_SUMS + UNIT_P(i)), SUM(p, step * STEP_SUMS + (UNIT_P(i) + 1)",
-        "SUM(p, (step ^ 1) * STEP_SUMS + UNIT_P(i)), SUM(p, (step ^ 1) * STEP_SUMS + (UNIT_P(i) + 1)",
-        on_amd(MFMA),
-    ),
-    Mutation(
-        "amd: the halves of a wave do not exchange their probabilities",
-        MATRIX,
-        "const unsigned other = f32_to_bits(lane_xor(bits_to_f32(own), UNIT_FIRST_MASK));",
-        "const unsigned other = own;",
-        on_amd(WMMA, "emulated:amd-rdna3"),
     ),
 ]
 # A fold that only some kernels do otherwise: those with tiles of 64 keys.

@@ -1,7 +1,8 @@
 # attune_add_kernels(<library> <target>): renders the kernels of a target of templates/attention.toml into
 # <build>/generated/<target> and adds the C sources among them to the library, each compiled for its instruction set.
 # With "" for the library they are rendered and no more. attune_texts_<target> lists the kernels' texts, attune_classes_<target> the device
-# classes of the target; attune_classes_<id> and attune_flags_<id> say for which of them a text is, and with which flags it is compiled.
+# classes of the target; attune_classes_<id> and attune_flags_<id> say for which of them a text is, and with which flags it is compiled;
+# attune_flags_<target> are the flags of all of them, where there is one set.
 #
 # Rendering is one run of codegen/generate.py per target, when a template that the target reads has changed (it says itself which they
 # are). It writes only what differs, so touching a template rebuilds what it feeds and nothing else. ATTUNE_EXTRA_KERNELS (globs over
@@ -41,6 +42,7 @@ function(attune_add_kernels library target)
         get_filename_component(id "${file}" NAME_WE)
         if(id STREQUAL "kernel_table_${target}")
             set(attune_classes_${target} "${classes}" PARENT_SCOPE)
+            set(attune_flags_${target} "${fields}" PARENT_SCOPE)
             set_source_files_properties("${file}" PROPERTIES INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/backends;${PROJECT_SOURCE_DIR}/include")
         else()
             set(attune_classes_${id} "${classes}" PARENT_SCOPE)

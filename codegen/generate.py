@@ -139,7 +139,7 @@ class Generator:
         )
 
     def files(self, target, arch, globs, out, tuned_globs=("*",)):
-        """What a render writes: (path, device classes that it is for, compile flags, function that gives the text)."""
+        """What a render writes: (path, device classes that it is for, compile flags, function that gives the text). The table's flags are those of all texts."""
         self.check_globs(globs)
         points, tuned = self.selected(target, arch, globs, tuned_globs)
         settings = self.spec.target(target)
@@ -148,10 +148,11 @@ class Generator:
             path = out / f"{point.id}{settings['suffix']}"
             classes = self._built_for(point, tuned)
             yield path, classes, point.variant.flags, lambda p=point: self.renderer.kernel(p)
+        flags = {variant.flags for variant in self.spec.variants(target)}
         yield (
             out / f"kernel_table_{target}.c",
             self.spec.device_classes(target) or [],
-            (),
+            flags.pop() if len(flags) == 1 else (),
             lambda: self._table(target, arch, points, tuned),
         )
 

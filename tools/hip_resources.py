@@ -22,8 +22,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "codegen"))
 import generate  # noqa: E402
 
-# backends/hip/CMakeLists.txt has the same.
-FLAGS = "-c -x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib".split()
 COMPILERS = ("/opt/rocm/llvm/bin/clang++", "clang++-21", "clang++-20", "clang++-19", "amdclang++")
 
 
@@ -69,7 +67,7 @@ class Code:
 
 def compile_for(compiler, flags, arch, source, image):
     """(seconds of processor time, what the compiler said) where it compiled; else (None, that)."""
-    command = [compiler, *FLAGS, *flags, f"--offload-arch={arch}", source, "-o", image]
+    command = [compiler, "-c", *flags, f"--offload-arch={arch}", source, "-o", image]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
         _, status, usage = os.wait4(process.pid, 0)
@@ -79,12 +77,14 @@ def compile_for(compiler, flags, arch, source, image):
         return seconds, log.read()
 
 
-def known(compiler, archs, folder):
+def known(compiler, flags, archs, folder):
     """Those of the architectures that the compiler compiles and links for."""
     source = folder / "probe.hip"
     source.write_text('extern "C" __attribute__((global)) void probe(int *x) { *x = 1; }\n')
     image = folder / "probe.co"
-    return [arch for arch in archs if compile_for(compiler, [], arch, source, image)[0] is not None]
+    return [
+        arch for arch in archs if compile_for(compiler, flags, arch, source, image)[0] is not None
+    ]
 
 
 def cell(code):
@@ -186,8 +186,8 @@ def main():
         folder = pathlib.Path(name)
         wanted = arguments.archs.split(",") if arguments.archs else archs
         archs = [arch for arch in archs if arch in wanted]
-        archs = known(arguments.compiler, archs, folder)
-        files = generator.files("hip", "x86_64", [], folder)
+        files = list(generator.files("hip", "x86_64", [], folder))
+        archs = known(arguments.compiler, files[-1][2], archs, folder)
         jobs = [
             (path.stem, flags, text(), arch)
             for path, classes, flags, text in files

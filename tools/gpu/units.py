@@ -26,6 +26,10 @@ SIZES = (  # b, hq, hkv, sq, sk, d, mask
 )
 TINY_SIZES = ((1, 1, 1, 33, 70, 32, "causal"), (1, 1, 1, 33, 70, 64, "causal"))
 FILLS = ("normal", "outlier", "offset")
+VENDORS = {
+    "cuda": "nvidia",
+    "hip": "amd",
+}  # whose models of a unit a device of the backend is compared with; all where it is another
 SKIPPED = 77
 CASE_SECONDS = 60  # at most
 
@@ -44,7 +48,7 @@ def objects(text):
 
 def models(command, device):
     """Ids of the emulated devices of the same vendor."""
-    vendor = "amd" if device.startswith("hip") else "nvidia"
+    vendor = VENDORS.get(device.split(":")[0], "")
     found = objects(run_attune(command, "devices", "--json").stdout)
     emulated = [
         row["device"] for row in found if row["backend"] == "emulated" and not row["reason"]

@@ -1,7 +1,6 @@
 #!/bin/bash
 # with_hip.sh FOLDER ARCHITECTURE MODE COMMAND...: runs a test on hip:0 of a stand-in for AMD's runtime that executes compiled code objects on the CPU, as a
-# GPU of that architecture. Its source is looked for in $ATTUNE_STANDINS, else in ../shared/tools beside the checkout, and built in FOLDER.
-# Exit 77 (SKIPPED) with a reason without it.
+# GPU of that architecture, built in FOLDER (driver.sh). Exit 77 (SKIPPED) with a reason without it.
 #
 #     plain        waves in order, each to its barrier
 #     seed-N       in random order, and switched at random
@@ -12,13 +11,7 @@ set -euo pipefail
 
 folder=$1 architecture=$2 mode=$3
 shift 3
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-source=${ATTUNE_STANDINS:-$root/../shared/tools}/fakehip
-
-skip() {
-    echo "SKIPPED: $*"
-    exit 77
-}
+. "$(dirname "${BASH_SOURCE[0]}")/driver.sh"
 
 # The stand-in translates code with the tables of a Python package.
 find_python() {
@@ -32,17 +25,10 @@ find_python() {
     return 1
 }
 
-[[ -r $source/Makefile ]] || skip "no stand-in driver in $source (ATTUNE_STANDINS names another folder)"
+find_driver fakehip
 FAKEHIP_PYTHON=$(find_python) || skip "the stand-in driver needs a Python from 3.11 on with the package tinygrad"
 export FAKEHIP_PYTHON
-
-mkdir -p "$folder"
-folder=$(cd "$folder" && pwd)
-if ! flock "$folder/lock" make -s -C "$folder" -f "$source/Makefile" OUT="$folder/driver" >"$folder/make.log" 2>&1; then
-    cat "$folder/make.log"
-    echo "FAIL: the stand-in driver does not build"
-    exit 1
-fi
+build_driver "$folder"
 
 if [[ ${ATTUNE_TEST_HIPRTC:-} == 1 ]]; then
     for tool in clang++-19 ld.lld-19 llvm-dis-19 llvm-as-19; do
@@ -61,16 +47,11 @@ cc=$folder/quick-cc
 [[ -x $cc ]] || { printf '#!/bin/sh\nexec gcc "$@" -O1 -fno-tree-vectorize\n' >"$cc.$$" && chmod +x "$cc.$$" && mv "$cc.$$" "$cc"; }
 export FAKEHIP_CC=$cc
 
-export LD_LIBRARY_PATH=$folder/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export FAKEHIP_ARCH=$architecture FAKEHIP_CACHE=$folder/programs ATTUNE_CACHE=${ATTUNE_CACHE:-$folder/kernels}
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+export FAKEHIP_ARCH=$architecture FAKEHIP_CACHE=$folder/programs
 case $mode in
 plain) ;;
 seed-*) export FAKEHIP_SEED=${mode#seed-} ;;
 race) export FAKEHIP_RACE=2 ;;
-*)
-    echo "with_hip.sh: no mode '$mode'" >&2
-    exit 2
-    ;;
+*) bad_mode "$mode" ;;
 esac
 exec "$@"

@@ -173,9 +173,9 @@ def list_points(generator, options):
     """--list and --list --why."""
     for target in [options.target] if options.target else sorted(generator.spec.targets):
         rejected, example = collections.Counter(), {}
-        for point, reasons in generator.spec.candidates(target, options.arch):
-            if not fnmatch.fnmatchcase(point.id, options.glob or "*"):
-                continue
+        wanted = _matcher([options.glob or "*"])
+        for point in generator.spec.candidates(target, options.arch, wanted):
+            reasons = list(generator.spec.rejections(point))
             if options.why and not options.glob:
                 rejected.update(reasons)
                 example.update({why: example.get(why, point.id) for why in reasons})

@@ -128,7 +128,7 @@ class Spec:
         return [row["name"] for row in table["variant"]] if "variant" in table else None
 
     def candidates(self, target, arch, wanted=lambda kernel: True):
-        """Every combination of axis values whose id is wanted: pairs (point, reasons); a point exists when it has none."""
+        """Every combination of axis values whose id is wanted, each a point that exists when it has no rejections."""
         problem = self.data["problem"]
         keys = list(itertools.product(problem["op"], problem["dtype"], problem["head_dim"]))
         for engine in self.target(target)["engines"]:
@@ -138,8 +138,7 @@ class Spec:
                     continue
                 kernel = names.kernel_id(*key, engine, tuning)
                 if wanted(kernel):
-                    point = self._point(target, variant, key, engine, values, kernel)
-                    yield point, self.rejections(point)
+                    yield self._point(target, variant, key, engine, values, kernel)
 
     def _tilings(self, target, arch, engine):
         """Triples (variant, values of the axes, letters and values) of an engine on a processor."""
@@ -233,19 +232,17 @@ class Spec:
         if variant is None:
             raise SpecError(f"'{kernel}': {target} makes none such for {arch}")
         point = self._point(target, variant, (op, dtype, head_dim), engine, values, kernel)
-        return point, self.rejections(point)
+        return point, list(self.rejections(point))
 
     def rejections(self, point):
-        """The `why` of every rule that forbids the point."""
+        """The `why` of every rule that forbids the point, one after the other."""
         values = point.values
         values["fast_memory"] = self.engine_value(point, "fast_memory")
-        return [
-            rule["why"]
-            for rule in self.rules
-            if rule.get("engine", point.engine) == point.engine
-            and rule.get("target", point.target) == point.target
-            and not self._holds(rule, values)
-        ]
+        for rule in self.rules:
+            concerned = rule.get("engine", point.engine) == point.engine
+            concerned = concerned and rule.get("target", point.target) == point.target
+            if concerned and not self._holds(rule, values):
+                yield rule["why"]
 
     def _holds(self, rule, values):
         try:
@@ -255,7 +252,11 @@ class Spec:
 
     def points(self, target, arch, wanted=lambda kernel: True):
         """The points that exist and whose id is wanted."""
-        return [point for point, why in self.candidates(target, arch, wanted) if not why]
+        return [
+            point
+            for point in self.candidates(target, arch, wanted)
+            if not any(self.rejections(point))
+        ]
 
     def engine_value(self, point, key):
         """A formula of the point's engine: threads, panel, fast_memory, reproducible."""

@@ -167,14 +167,10 @@ INLINE float sum_of_2(float a, float b) { return a + b; }
 typedef unsigned char *fast_at;
 #define FAST_AT(p) (p)
 
-INLINE void local_words_load(unsigned *x, const void *p)
-{
-    const words4 y = *(const words4 *)p;
-    x[0] = y[0], x[1] = y[1], x[2] = y[2], x[3] = y[3];
-}
-INLINE void local_words_store(void *p, const unsigned *x) { *(words4 *)p = (words4){x[0], x[1], x[2], x[3]}; }
-#define operand_load(x, p) local_words_load(x, p)
-#define operand_load_transposed(x, p) local_words_load(x, p) /* no unit asks */
+#define local_words_load(x, p) words_load(x, p)
+#define local_words_store(p, x) words_store(p, x)
+#define operand_load(x, p) words_load(x, p)
+#define operand_load_transposed(x, p) words_load(x, p) /* no unit asks */
 
 typedef float unit_sums __attribute__((ext_vector_type(UNIT_ACCUMULATORS)));
 

@@ -9,7 +9,7 @@ set(suite $<TARGET_FILE:suite> ${devices})
 set(thin ${problems_all} --fill normal,poison,ramp,needle,lastdim --thin)
 
 # Ahead of time: the kernels that plans choose. Whether there are races, no value decides, and bf16 goes the way of f16.
-foreach(dtype f32 f16 bf16)
+foreach(dtype f32 f16)
     on_cuda(simt_${dtype} plain ${suite} ${thin} --engine simt --dtype ${dtype})
 endforeach()
 on_cuda(simt_fills plain ${suite} ${problems_tiny} --engine simt --fill all --dtype all --thin)

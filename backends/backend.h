@@ -7,6 +7,8 @@
 #include "attune/device.h"
 #include "kernel_abi.h"
 
+#include <stdbool.h>
+
 /* Records one sentence for attune_error_detail() and returns `status`: `return attune_fail(ATTUNE_UNSUPPORTED, "...", ...)`. */
 attune_status attune_fail(attune_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -56,7 +58,8 @@ typedef struct attune_kernel_row {
 /* A line of backends/<x>/tuned.tsv: on devices of that class, problems with seqlen_q <= max_seqlen_q prefer that kernel, or the next that
  * a line names where the device or the options of a plan refuse it. */
 typedef struct attune_tuned_row {
-    const char *device_class; /* compared with attune_device_caps.device_class; "*" is any */
+    const char
+        *device_class; /* compared with device_class and family of attune_device_caps; "*" is any */
     attune_op op;
     attune_dtype dtype;
     int head_dim;
@@ -76,6 +79,9 @@ typedef struct attune_kernel_table {
     int row_count;
     const attune_tuned_row *tuned;
     int tuned_count;
+    const char *text_hash; /* of the spec and all texts of the target: 16 hexadecimal digits */
+    const char *
+        compiler; /* of this table, and where kernels are functions of this library, of these too */
     const char *const *device_classes;          /* the target's, then NULL; NULL: any */
     const attune_class_feature *class_features; /* ends with a NULL beginning; NULL: none */
 } attune_kernel_table;
@@ -85,13 +91,20 @@ typedef struct attune_kernel_table {
 typedef struct attune_device_caps {
     attune_device_info info;
     char device_class
-        [32]; /* what tuned.tsv keys on: "x86-64-v4", "aarch64"; "cpu" or "gpu" of opencl */
+        [32]; /* what tuned.tsv keys on: "x86-64-v4", "aarch64", "sm_90", "gfx942"; of opencl kind and vendor, "gpu-intel" */
+    char family
+        [32]; /* a wider class that holds it, which tuned.tsv may name too: "nvidia", "amd"; of opencl "cpu" or "gpu"; "" for none */
+    char compiler
+        [128]; /* what made its kernels and with which version, as far as info.driver does not say it; "" where it does */
+    bool untimed;       /* its times say nothing about any device, so nothing is tuned by them */
     char features[512]; /* space-separated words for requires_features */
     int max_threads;    /* work-items of a group */
     size_t fast_memory; /* bytes of local memory of a group; SIZE_MAX where it is ordinary memory */
     int64_t max_groups; /* of one launch; longer grids are cut by the backend with first_group */
     /* of a GPU, for models of occupancy; 0 where it is not known */
+    int warp;                     /* work-items that run in step */
     int registers;                /* of a multiprocessor, 32 bits each */
+    int multiprocessor_threads;   /* work-items that a multiprocessor holds */
     size_t multiprocessor_memory; /* bytes of fast memory that its groups share */
     size_t l2_cache;              /* bytes */
     int clock_mhz;
@@ -133,6 +146,8 @@ typedef struct attune_backend {
     attune_status (*read)(void *device, attune_buffer from, void *to, size_t bytes,
                           attune_stream stream);
     attune_status (*sync)(void *device, attune_stream stream);
+    /* (optional) Fills registers, spill_bytes and fast_memory of a loaded kernel, each -1 where nobody says. */
+    void (*resources)(void *device, void *kernel, attune_kernel_resources *resources);
     /* (optional) launch, wait, and the milliseconds on the device's clock. */
     attune_status (*elapsed)(void *device, void *kernel, const attune_launch *launch,
                              attune_stream stream, double *milliseconds);

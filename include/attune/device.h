@@ -79,6 +79,22 @@ ATTUNE_API attune_status attune_plan_time(const attune_plan *plan,
                                           const attune_forward_tensors *tensors,
                                           attune_stream stream, double *milliseconds);
 
+/* ---- what kernels take ---- */
+
+/* Of a plan's kernel, as its compiler and the driver say; -1 where nobody says. */
+typedef struct attune_kernel_resources {
+    int32_t threads;     /* work-items of a group */
+    int64_t fast_memory; /* bytes of local (shared) memory of a group */
+    int32_t registers;   /* of a work-item, 32 bits each */
+    int64_t spill_bytes; /* of a work-item, put away in slow memory */
+    /* A model: how many groups a multiprocessor holds at once by its registers, local memory and places for work-items, and how many
+     * warps (waves) these are. 0: not even one group fits. */
+    int32_t resident_groups, resident_warps;
+} attune_kernel_resources;
+
+ATTUNE_API attune_status attune_plan_resources(const attune_plan *plan,
+                                               attune_kernel_resources *resources);
+
 #ifdef __cplusplus
 }
 #endif

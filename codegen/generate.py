@@ -65,9 +65,9 @@ class Generator:
         path = self.tuned_path(target)
         name = f"{path.parent.name}/{path.name}"
         rows = tuned_table.parse(path.read_text("utf-8"), name)
-        classes = self.spec.device_classes(target)
+        classes = self.spec.tuned_classes(target)
         for number, row in enumerate(rows, 2):
-            if classes is not None and row.device_class not in ("*", *classes):
+            if classes is not None and not self.spec.covered(target, row.device_class):
                 raise specification.SpecError(
                     f"{name}:{number}: no device class '{row.device_class}'; there are {', '.join(classes)}"
                 )
@@ -94,15 +94,18 @@ class Generator:
     def _obstacles(self, target, arch, row):
         """Why the row's kernel does not serve its class on that processor."""
         point, reasons = self.spec.find(target, arch, row.kernel)
-        serves = row.device_class in ("*", *self.spec.classes_for(point))
-        if self.spec.device_classes(target) is None or serves:
+        covered = self.spec.covered(target, row.device_class)
+        if self.spec.device_classes(target) is None or set(covered) & set(
+            self.spec.classes_for(point)
+        ):
             return reasons
         return [*reasons, f"{row.device_class} lacks {' '.join(point.features)}"]
 
     def _built_for(self, point, tuned):
         """The device classes that a point is compiled for: those that may run it, and of these the ones that its tuned rows name."""
-        named = {row.device_class for row in tuned if row.kernel == point.id} or {"*"}
-        return [name for name in self.spec.classes_for(point) if named & {"*", name}]
+        rows = [row.device_class for row in tuned if row.kernel == point.id] or ["*"]
+        named = {name for row in rows for name in self.spec.covered(point.target, row)}
+        return [name for name in self.spec.classes_for(point) if name in named]
 
     def selected(self, target, arch, globs, tuned_globs=("*",)):
         """(points that are rendered, rows that are tuned): those that a tuned row names and a tuned glob matches, and those that match a glob."""
@@ -159,7 +162,7 @@ class Generator:
     def _table(self, target, arch, points, tuned):
         if self.spec.target(target)["embed"]:  # whatever exists may be compiled at run time
             points, tuned = self.selected(target, arch, ["*"])
-        return self.renderer.table(target, points, tuned)
+        return self.renderer.table(target, arch, points, tuned)
 
     def depfile(self, target, stamp):
         """A line for make: what was read so far, which is what the texts of the target depend on."""

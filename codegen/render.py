@@ -1,5 +1,6 @@
 """Points become texts: kernels, and the table of C rows that the runtime scans."""
 
+import hashlib
 import pathlib
 
 import jinja2
@@ -25,7 +26,8 @@ class Renderer:
 
     def __init__(self, templates, kernel_abi):
         self.templates = pathlib.Path(templates)
-        self.spec = specification.Spec((self.templates / "attention.toml").read_text("utf-8"))
+        self.spec_text = (self.templates / "attention.toml").read_text("utf-8")
+        self.spec = specification.Spec(self.spec_text)
         self.kernel_abi = pathlib.Path(kernel_abi).read_text("utf-8")
         self.loader = _Loader(str(self.templates))
         self.environment = jinja2.Environment(
@@ -62,7 +64,18 @@ class Renderer:
             point=point, constants=self.constants(point), body=self.body(point)
         )
 
-    def table(self, target, points, tuned):
+    def text_hash(self, target, arch):
+        """16 hexadecimal digits of the spec and of every text of a target on a processor, whichever tiles of it are built."""
+        texts = {
+            (point.variant.name, body_name(point)): self.body(point)
+            for point in self.spec.examples(target, arch)
+        }
+        digest = hashlib.sha256(self.spec_text.encode("utf-8"))
+        for (variant, name), text in sorted(texts.items()):
+            digest.update(f"\0{variant}\0{name}\0{text}".encode())
+        return digest.hexdigest()[:16]
+
+    def table(self, target, arch, points, tuned):
         """The C source of a target's kernel table: `points` in order of preference, `tuned` the rows of its tuned.tsv."""
         settings = self.spec.target(target)
         embed = settings["embed"]
@@ -74,6 +87,7 @@ class Renderer:
             rows=[self._row(point, embed) for point in points],
             bodies=bodies,
             tuned=tuned,
+            text_hash=self.text_hash(target, arch),
             device_classes=settings.get("device_classes"),
             class_features=settings.get("class_features"),
         )

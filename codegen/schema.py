@@ -37,6 +37,8 @@ _TARGET = (
         "constants": dict,
         "variant": list,
         "device_classes": list,
+        "family": str,
+        "vendors": bool,
         "class_features": dict,
         "classes_grow": bool,
     },

@@ -127,6 +127,37 @@ class Spec:
             return table["device_classes"]
         return [row["name"] for row in table["variant"]] if "variant" in table else None
 
+    def tuned_classes(self, target):
+        """device_classes, and the family that holds them all."""
+        classes, family = self.device_classes(target), self.target(target).get("family")
+        return [family, *classes] if family else classes
+
+    def covered(self, target, name):
+        """The device classes of the target that a tuned row of class `name` is about: itself, all of its family or of any, or the class of which it is
+        one vendor's part ("gpu-intel" of "gpu"); none where no device is of that class."""
+        table, classes = self.target(target), self.device_classes(target) or []
+        if name in ("*", table.get("family")):
+            return classes
+        kind, dash, vendor = name.partition("-")
+        if table.get("vendors") and dash and vendor.isalnum():
+            name = kind
+        return [name] if name in classes else []
+
+    def examples(self, target, arch):
+        """Candidates of which one at least has each text that the target has on a processor."""
+        problem = self.data["problem"]
+        for engine in self.target(target)["engines"]:
+            tilings = {
+                (variant, values.get("unit")): (variant, values, tuning)
+                for variant, values, tuning in self._tilings(target, arch, engine)
+            }
+            for op, dtype in itertools.product(problem["op"], problem["dtype"]):
+                for variant, values, tuning in tilings.values():
+                    if self._has_unit(target, dtype, values):
+                        key = (op, dtype, problem["head_dim"][0])
+                        kernel = names.kernel_id(*key, engine, tuning)
+                        yield self._point(target, variant, key, engine, values, kernel)
+
     def candidates(self, target, arch, wanted=lambda kernel: True):
         """Every combination of axis values whose id is wanted, each a point that exists when it has no rejections."""
         problem = self.data["problem"]

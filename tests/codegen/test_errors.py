@@ -157,6 +157,32 @@ class Files(unittest.TestCase):
             ):
                 self.generator().tuned(target)
 
+    def test_a_tuned_row_may_name_what_holds_its_class(self):
+        """A family, or one vendor's part of a class; each is about the devices that it holds."""
+        matrix = "forward_f16_d64_matrix_q128k64t128b2h1r0u0"
+        simt = "forward_f16_d64_simt_q32k32t128"
+        for target, name, kernel, classes in [
+            ("cuda", "nvidia", simt, self.generator().spec.device_classes("cuda")),
+            ("cuda", "nvidia", matrix, self.generator().spec.device_classes("cuda")[1:]),
+            ("hip", "amd", simt, self.generator().spec.device_classes("hip")),
+            ("opencl", "gpu-intel", simt, ["gpu"]),
+            ("cuda", "amd", simt, None),
+            ("cuda", "sm_80-intel", simt, None),
+            ("opencl", "npu-intel", simt, None),
+            ("opencl", "gpu-", simt, None),
+            ("opencl", "intel", simt, None),
+        ]:
+            row = f"{name}\tforward\tf16\t64\t*\t{kernel}"
+            path = self.folder / "backends" / target / "tuned.tsv"
+            path.write_text(f"{tuned_table.HEADER}\n{row}\n", "utf-8")
+            if classes is None:
+                with self.assertRaisesRegex(specification.SpecError, f"no device class '{name}'"):
+                    self.generator().tuned(target)
+                continue
+            files = self.generator().files(target, "x86_64", [], self.folder)
+            built = {path.stem: found for path, found, _, _ in files}
+            self.assertEqual(built[kernel], classes, (target, name))
+
     def test_a_row_twice(self):
         path = self.folder / "backends" / "cpu" / "tuned.tsv"
         lines = path.read_text("utf-8").splitlines(True)

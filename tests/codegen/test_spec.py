@@ -127,7 +127,7 @@ class Rows(unittest.TestCase):
     def row(self, g, kernel):
         """The members of the kernel's row in the rendered table."""
         point, _ = g.spec.find("cuda", "x86_64", kernel)
-        table = g.renderer.table("cuda", [point], [])
+        table = g.renderer.table("cuda", "x86_64", [point], [])
         return dict(re.findall(r"^        \.(\w+) = ([^\n]+),$", table, re.M))
 
     def test_expressions_over_the_point(self):
@@ -216,7 +216,7 @@ class Tuned(unittest.TestCase):
         g = generator(ROOT / "templates", folder)
         points, tuned = g.selected("cuda", "x86_64", [])
         self.assertEqual([point.id for point in points], kernels)
-        table = g.renderer.table("cuda", points, tuned)
+        table = g.renderer.table("cuda", "x86_64", points, tuned)
         self.assertEqual(re.findall(r"\.kernel = \"(\w+)\"", table), [*kernels, kernels[1]])
 
     def test_bad_tables_are_named(self):

@@ -55,7 +55,7 @@ class Texts(unittest.TestCase):
 
     def test_the_table_embeds_that_body(self):
         """Undoes C's quoting and finds the body again."""
-        table = self.generator.renderer.table("opencl", self.points_of("opencl"), [])
+        table = self.generator.renderer.table("opencl", "x86_64", self.points_of("opencl"), [])
         for engine in ("vector", "simt"):
             quoted = re.search(rf"body_forward_{engine}\[\] =\n(.*?);\n\n", table, re.S).group(1)
             lines = re.findall(r'^ *"(.*)\\n"$', quoted, re.M)
@@ -158,6 +158,53 @@ class Rendering(unittest.TestCase):
         self.assertFalse((self.folder / "c").exists())
         self.assertEqual(run(*arguments)[0], 0)
         self.assertEqual(named, {str(path) for path in (self.folder / "c").iterdir()})
+
+    def hashes(self, templates=ROOT / "templates"):
+        """Of the texts of {(target, processor): 16 digits}."""
+        renderer = generator(templates).renderer
+        return {
+            (target, arch): renderer.text_hash(target, arch)
+            for target, archs in TARGETS.items()
+            for arch in archs
+        }
+
+    def test_the_hash_tells_a_change(self):
+        """Of the spec, and of each text that the target has."""
+        before = self.hashes()
+        self.assertEqual(len(set(before.values())), len(before))
+        for name, line, changed in [
+            ("forward.j2", "/* changed */\n", set(before)),
+            ("attention.toml", "# changed\n", set(before)),
+            ("dialect/c_neon.j2", "/* changed */\n", {("c", "aarch64")}),
+            ("dialect/cuda_mma.j2", "/* changed */\n", {("cuda", "x86_64")}),
+        ]:
+            folder = folder_with(self, "templates") / "templates"
+            with open(folder / name, "a", encoding="utf-8") as file:
+                file.write(line)
+            after = self.hashes(folder)
+            self.assertEqual({key for key in before if before[key] != after[key]}, changed, name)
+
+    def test_the_table_has_the_hash_whatever_is_built(self):
+        more = "forward_f16_d64_matrix_q128k128t256b2h0r1u3,forward_f32_d64_vector_q8r8k64*"
+        for target in ("c", "opencl", "emulated"):
+            tables = set()
+            for number, globs in enumerate([("--tuned", "*_d64_*"), ("--points", more)]):
+                out = self.folder / f"{target}{number}"
+                options = ["--arch", "x86_64", "--out", out, *globs]
+                self.assertEqual(run("--render", target, *options)[0], 0)
+                table = (out / f"kernel_table_{target}.c").read_text("utf-8")
+                tables.add(re.search(r'text_hash = "(.*)"', table).group(1))
+            self.assertEqual(tables, {generator().renderer.text_hash(target, "x86_64")})
+
+    def test_the_hash_leaves_no_text_out(self):
+        g = generator()
+        for target, archs in TARGETS.items():
+            for arch in archs:
+                exist, examples = (
+                    {(point.variant.name, render.body_name(point)) for point in points}
+                    for points in (g.spec.points(target, arch), g.spec.examples(target, arch))
+                )
+                self.assertEqual(exist - examples, set(), target)
 
     def test_fewer_tuned_points(self):
         g = generator()

@@ -76,10 +76,14 @@ function(attune_add_kernels library target)
     endif()
 endfunction()
 
-# attune_embed_images(<library> <C file> <name> <image>...): writes a C file that defines the array <name> of gpu_image (backends/gpu/gpu.h), and adds
-# it to the library. Each image is there under its kernel's id and its architecture: KERNEL.ARCHITECTURE.<anything>, or KERNEL.<anything> where the
+# attune_embed_images(<library> <C file> <name> <compiler> <image>...): writes a C file that defines the array <name> of gpu_image (backends/gpu/gpu.h)
+# and the text <name>_compiler, which says what compiled them ("" where there are none), and adds it to the library. Each image is there under its kernel's id and its architecture: KERNEL.ARCHITECTURE.<anything>, or KERNEL.<anything> where the
 # image chooses by itself. The assembler reads the images themselves.
-function(attune_embed_images library file name)
+function(attune_embed_images library file name compiler)
+    string(REGEX REPLACE "[\"\\\\;]" "" compiler "${compiler}") # it is put between quotes
+    if(NOT ARGN)
+        set(compiler "")
+    endif()
     set(blobs "")
     set(entries "")
     foreach(image IN LISTS ARGN)

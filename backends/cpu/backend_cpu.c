@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,6 +49,7 @@ static void cpu_caps(int index, attune_device_caps *caps)
     cpu_name(caps->info.name, sizeof caps->info.name);
     strcpy(caps->info.platform, caps->device_class);
     strcpy(caps->info.driver, threads_name());
+    snprintf(caps->compiler, sizeof caps->compiler, "%s", attune_kernel_table_c.compiler);
 }
 
 static attune_status cpu_open(int index, const attune_context_options *options, void **device)

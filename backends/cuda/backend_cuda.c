@@ -8,6 +8,7 @@
 
 extern const attune_kernel_table attune_kernel_table_cuda; /* generated */
 extern const gpu_image attune_images_cuda[];               /* generated: fat binaries by nvcc */
+extern const char attune_images_cuda_compiler[];
 
 /* ---- the driver ---- */
 
@@ -182,24 +183,34 @@ static void architecture_option(const char *device_class, char option[64])
 static const gpu_vendor cuda = {
     .backend = "cuda",
     .platform = "CUDA",
+    .family = "nvidia",
     .driver_libraries = driver_libraries,
     .compiler_libraries = compiler_libraries,
     .driver_symbols = driver_symbols,
     .compiler_symbols = compiler_symbols,
     .images = attune_images_cuda,
+    .images_compiler = attune_images_cuda_compiler,
+    .run_time_compiler = "NVRTC",
     .compile_options = compile_options,
     .least_driver = 11000,
     /* CUdevice_attribute: MAX_THREADS_PER_BLOCK, MULTIPROCESSOR_COUNT, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-     * MAX_REGISTERS_PER_MULTIPROCESSOR, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, L2_CACHE_SIZE, CLOCK_RATE */
+     * MAX_REGISTERS_PER_MULTIPROCESSOR, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, L2_CACHE_SIZE, CLOCK_RATE, WARP_SIZE,
+     * MAX_THREADS_PER_MULTIPROCESSOR */
     .attributes = {.max_threads = 1,
                    .multiprocessors = 16,
                    .fast_memory = 97,
                    .registers = 82,
                    .multiprocessor_memory = 81,
                    .l2_cache = 38,
-                   .clock_khz = 13},
-    /* CUfunction_attribute: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, MAX_DYNAMIC_SHARED_SIZE_BYTES */
-    .function_attributes = {.max_threads = 0, .static_memory = 1, .dynamic_memory = 8},
+                   .clock_khz = 13,
+                   .warp = 10,
+                   .multiprocessor_threads = 39},
+    /* CUfunction_attribute: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, MAX_DYNAMIC_SHARED_SIZE_BYTES, NUM_REGS, LOCAL_SIZE_BYTES */
+    .function_attributes = {.max_threads = 0,
+                            .static_memory = 1,
+                            .dynamic_memory = 8,
+                            .registers = 4,
+                            .slow_memory = 3},
     .fault = fault_of,
     .describe = describe,
     .architecture_option = architecture_option,

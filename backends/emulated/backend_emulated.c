@@ -51,14 +51,18 @@ static void emulated_caps(int index, attune_device_caps *caps)
                 .global_memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
                 .fast_memory = of->fast_memory,
             },
+        .untimed = true,
         .max_threads = MOST_WORK_ITEMS,
         .fast_memory = of->fast_memory,
         .max_groups = INT64_MAX,
+        .warp = 1 << of->warp_bits,
+        .multiprocessor_threads = of->multiprocessor_threads,
     };
     snprintf(caps->info.id, sizeof caps->info.id, "%s", of->id);
     snprintf(caps->info.name, sizeof caps->info.name, "%s", of->name);
     snprintf(caps->device_class, sizeof caps->device_class, "%s", of->device_class);
     snprintf(caps->features, sizeof caps->features, "%s", of->features);
+    snprintf(caps->compiler, sizeof caps->compiler, "%s", attune_kernel_table_emulated.compiler);
 }
 
 /* ---- ATTUNE_EMULATED ---- */
@@ -161,6 +165,15 @@ static void emulated_unload(void *device, void *kernel)
 {
     (void)device;
     (void)kernel;
+}
+
+/* Registers are the CPU's. */
+static void emulated_resources(void *device, void *kernel, attune_kernel_resources *resources)
+{
+    (void)device;
+    resources->registers = -1;
+    resources->spill_bytes = -1;
+    resources->fast_memory = (int64_t)((const attune_kernel_row *)kernel)->fast_memory;
 }
 
 static attune_status check_stream(attune_stream stream)
@@ -321,4 +334,5 @@ const attune_backend attune_backend_emulated = {
     .write = emulated_write,
     .read = emulated_read,
     .sync = emulated_sync,
+    .resources = emulated_resources,
 };

@@ -5,18 +5,21 @@
 /* CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": what it says of 9.0. */
 #define NVIDIA_GPU                                                                                 \
     .device_class = "nvidia", .features = "nvidia sm_75 sm_80 sm_86 sm_89 sm_90",                  \
-    .fast_memory = SHARED_MOST, .warp_bits = 5, .instructions = NVIDIA
+    .fast_memory = SHARED_MOST, .warp_bits = 5, .multiprocessor_threads = 2048,                    \
+    .instructions = NVIDIA
 
-/* LDS of a work-group: "AMD Instinct MI300 Instruction Set Architecture" and "RDNA3 Instruction Set Architecture", "Local Data Share". */
-enum { LDS = 64 * 1024 };
+/* LDS of a work-group: "AMD Instinct MI300 Instruction Set Architecture" and "RDNA3 Instruction Set Architecture", "Local Data Share". Waves of a
+ * compute unit: LLVM, AMDGPUBaseInfo.cpp, getMaxWavesPerEU and getEUsPerCU: 8 on each of 4 SIMDs from gfx90a on, 16 on each of 2 of RDNA. */
+enum { LDS = 64 * 1024, CDNA_THREADS = 8 * 4 * 64, RDNA_THREADS = 16 * 2 * 32 };
 #define AMD_CDNA                                                                                   \
-    .device_class = "amd", .fast_memory = LDS, .warp_bits = 6, .instructions = AMD_MFMA,           \
-    .has_lds = true, .lds_swizzles_reads = true
+    .device_class = "amd", .fast_memory = LDS, .warp_bits = 6,                                     \
+    .multiprocessor_threads = CDNA_THREADS, .instructions = AMD_MFMA, .has_lds = true,             \
+    .lds_swizzles_reads = true
 
 /* The arithmetic of WMMA is not published: one rounding an instruction is a guess. */
 #define AMD_RDNA                                                                                   \
-    .device_class = "amd", .fast_memory = LDS, .warp_bits = 5, .unit = &matrix_unit_exact,         \
-    .has_lds = true
+    .device_class = "amd", .fast_memory = LDS, .warp_bits = 5,                                     \
+    .multiprocessor_threads = RDNA_THREADS, .unit = &matrix_unit_exact, .has_lds = true
 
 const gpu gpus[GPUS] = {
     {

@@ -14,6 +14,7 @@ typedef struct gpu {
     const char *id, *name, *device_class, *features;
     size_t fast_memory;
     int warp_bits; /* a warp, which AMD calls a wave, has 2^warp_bits lanes */
+    int multiprocessor_threads;
     instruction_set instructions;
     const matrix_unit *unit;
     bool has_lds;            /* lds.h counts its conflicts */

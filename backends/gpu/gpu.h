@@ -102,18 +102,21 @@ typedef struct gpu_image {
 typedef struct gpu_vendor {
     const char *backend;  /* "cuda" */
     const char *platform; /* "CUDA" */
+    const char *family;   /* "nvidia" */
     const char *const *driver_libraries,
         *const *compiler_libraries;                      /* tried in this order, end with NULL */
     const gpu_symbol *driver_symbols, *compiler_symbols; /* end with a NULL name */
     const gpu_image *images;                             /* ends with a NULL id */
+    const char *images_compiler;        /* name and version of what compiled them; "" without any */
+    const char *run_time_compiler;      /* name of what compiles at run time: "NVRTC" */
     const char *const *compile_options; /* beside the architecture's, ends with NULL */
     int least_driver;                   /* version that driver_version gives */
     struct {
         int max_threads, multiprocessors, fast_memory, registers, multiprocessor_memory, l2_cache;
-        int clock_khz;
+        int clock_khz, warp, multiprocessor_threads;
     } attributes; /* of devices */
     struct {
-        int max_threads, static_memory, dynamic_memory;
+        int max_threads, static_memory, dynamic_memory, registers, slow_memory;
     } function_attributes;
 
     gpu_fault (*fault)(int code);
@@ -189,6 +192,7 @@ attune_status gpu_load(void *device, const attune_kernel_row *row, void **kernel
 void gpu_unload(void *device, void *kernel);
 attune_status gpu_launch(void *device, void *kernel, const attune_launch *launch,
                          attune_stream stream);
+void gpu_resources(void *device, void *kernel, attune_kernel_resources *resources);
 attune_status gpu_elapsed(void *device, void *kernel, const attune_launch *launch,
                           attune_stream stream, double *milliseconds);
 /* Unloads all of the device's modules, or, where its context cannot be made current any more, forgets them. */
@@ -224,6 +228,7 @@ void gpu_kernels_free(gpu_device *device, bool context_is_current);
         .write = gpu_write,                                                                        \
         .read = gpu_read,                                                                          \
         .sync = gpu_sync,                                                                          \
+        .resources = gpu_resources,                                                                \
         .elapsed = gpu_elapsed,                                                                    \
     }
 

@@ -39,6 +39,23 @@ static int attribute(const gpu_vendor *vendor, int which, int device)
     return vendor->driver->device_attribute(&value, which, device) == 0 ? value : 0;
 }
 
+/* Says what makes the device's kernels; where nothing can, why not. */
+static void find_compiler(const gpu_vendor *vendor, attune_device_caps *caps)
+{
+    char why[256];
+    int major = 0, minor = 0;
+    if (gpu_has_image(vendor, caps->device_class)) {
+        snprintf(caps->compiler, sizeof caps->compiler, "%s", vendor->images_compiler);
+    } else if (!gpu_compiler_open(vendor, why)) {
+        snprintf(caps->info.reason, sizeof caps->info.reason,
+                 "this library holds no kernels compiled for it, and %.200s", why);
+    } else {
+        vendor->compiler->version(&major, &minor);
+        snprintf(caps->compiler, sizeof caps->compiler, "%s %d.%d", vendor->run_time_compiler,
+                 major, minor);
+    }
+}
+
 /* Gives the driver's own number of the device too. */
 static void find_device(const gpu_vendor *vendor, int index, attune_device_caps *caps, int *device)
 {
@@ -48,6 +65,7 @@ static void find_device(const gpu_vendor *vendor, int index, attune_device_caps 
     snprintf(info->id, sizeof info->id, "%s:%d", vendor->backend, index);
     snprintf(info->backend, sizeof info->backend, "%s", vendor->backend);
     snprintf(info->platform, sizeof info->platform, "%s", vendor->platform);
+    snprintf(caps->family, sizeof caps->family, "%s", vendor->family);
     const int code = driver->device_get(device, index);
     if (code != 0) {
         char text[160];
@@ -64,17 +82,16 @@ static void find_device(const gpu_vendor *vendor, int index, attune_device_caps 
     info->fast_memory = attribute(vendor, vendor->attributes.fast_memory, *device);
     caps->max_threads = attribute(vendor, vendor->attributes.max_threads, *device);
     caps->fast_memory = (size_t)info->fast_memory;
+    caps->warp = attribute(vendor, vendor->attributes.warp, *device);
     caps->registers = attribute(vendor, vendor->attributes.registers, *device);
+    caps->multiprocessor_threads =
+        attribute(vendor, vendor->attributes.multiprocessor_threads, *device);
     caps->multiprocessor_memory =
         (size_t)attribute(vendor, vendor->attributes.multiprocessor_memory, *device);
     caps->l2_cache = (size_t)attribute(vendor, vendor->attributes.l2_cache, *device);
     caps->clock_mhz = attribute(vendor, vendor->attributes.clock_khz, *device) / 1000;
     vendor->describe(*device, driver_version(vendor), caps);
-    char why[256];
-    if (info->reason[0] == '\0' && !gpu_has_image(vendor, caps->device_class) &&
-        !gpu_compiler_open(vendor, why))
-        snprintf(info->reason, sizeof info->reason,
-                 "this library holds no kernels compiled for it, and %.200s", why);
+    if (info->reason[0] == '\0') find_compiler(vendor, caps);
 }
 
 void gpu_caps(const gpu_vendor *vendor, int index, attune_device_caps *caps)

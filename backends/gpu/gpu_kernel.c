@@ -255,6 +255,32 @@ void gpu_kernels_free(gpu_device *device, bool context_is_current)
     }
 }
 
+/* ---- what it takes ---- */
+
+static int function_attribute(const gpu_device *device, const gpu_kernel *kernel, int which)
+{
+    int value = 0;
+    const int code = device->vendor->driver->function_attribute(&value, which, kernel->forward);
+    return code == 0 ? value : -1;
+}
+
+void gpu_resources(void *opened, void *loaded, attune_kernel_resources *resources)
+{
+    const gpu_device *const device = opened;
+    const gpu_kernel *const kernel = loaded;
+    resources->registers = -1;
+    resources->spill_bytes = resources->fast_memory = -1;
+    if (gpu_enter(device) != ATTUNE_OK) return;
+    const int fixed =
+        function_attribute(device, kernel, device->vendor->function_attributes.static_memory);
+    if (fixed >= 0) resources->fast_memory = fixed + (int64_t)kernel->row->fast_memory;
+    resources->registers =
+        function_attribute(device, kernel, device->vendor->function_attributes.registers);
+    resources->spill_bytes =
+        function_attribute(device, kernel, device->vendor->function_attributes.slow_memory);
+    gpu_leave(device);
+}
+
 /* ---- launch ---- */
 
 /* Enqueues work-groups [0, groups), in as many launches as the device needs. The driver copies the parameters. */

@@ -8,6 +8,7 @@
 
 extern const attune_kernel_table attune_kernel_table_hip; /* generated */
 extern const gpu_image attune_images_hip[];               /* generated: code objects by clang */
+extern const char attune_images_hip_compiler[];
 
 /* ---- the runtime ---- */
 
@@ -283,24 +284,33 @@ static void architecture_option(const char *device_class, char option[64])
 static const gpu_vendor vendor = {
     .backend = "hip",
     .platform = "HIP",
+    .family = "amd",
     .driver_libraries = driver_libraries,
     .compiler_libraries = compiler_libraries,
     .driver_symbols = driver_symbols,
     .compiler_symbols = compiler_symbols,
     .images = attune_images_hip,
+    .images_compiler = attune_images_hip_compiler,
+    .run_time_compiler = "hipRTC",
     .compile_options = compile_options,
     .least_driver = 50000000,
     /* hipDeviceAttribute_t, the same in HIP 5, 6 and 7: MaxThreadsPerBlock, MultiprocessorCount, MaxSharedMemoryPerBlock, MaxRegistersPerBlock,
-     * MaxSharedMemoryPerMultiprocessor, L2CacheSize, ClockRate */
+     * MaxSharedMemoryPerMultiprocessor, L2CacheSize, ClockRate, WarpSize, MaxThreadsPerMultiProcessor */
     .attributes = {.max_threads = 56,
                    .multiprocessors = 63,
                    .fast_memory = 74,
                    .registers = 71,
                    .multiprocessor_memory = 10002,
                    .l2_cache = 19,
-                   .clock_khz = 5},
-    /* hipFunction_attribute: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, MAX_DYNAMIC_SHARED_SIZE_BYTES */
-    .function_attributes = {.max_threads = 0, .static_memory = 1, .dynamic_memory = 8},
+                   .clock_khz = 5,
+                   .warp = 87,
+                   .multiprocessor_threads = 57},
+    /* hipFunction_attribute: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, MAX_DYNAMIC_SHARED_SIZE_BYTES, NUM_REGS, LOCAL_SIZE_BYTES */
+    .function_attributes = {.max_threads = 0,
+                            .static_memory = 1,
+                            .dynamic_memory = 8,
+                            .registers = 4,
+                            .slow_memory = 3},
     .fault = fault_of,
     .describe = describe,
     .architecture_option = architecture_option,

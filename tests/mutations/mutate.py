@@ -127,6 +127,7 @@ class Workshop:
             images = out / "images.c"
             images.write_text(
                 '#include "gpu.h"\nconst gpu_image attune_images_cuda[] = {{NULL}};\n'
+                'const char attune_images_cuda_compiler[] = "";\n'
             )
             subprocess.run(["cc", *flags, "-c", images, "-o", f"{images}.o"], check=True)
             objects.append(f"{images}.o")

@@ -147,6 +147,7 @@ static bool is_tuned_for(const attune_tuned_row *tuned, const kernel_request *re
                          const attune_kernel_row *row)
 {
     const bool of_device = strcmp(tuned->device_class, request->caps->device_class) == 0 ||
+                           strcmp(tuned->device_class, request->caps->family) == 0 ||
                            strcmp(tuned->device_class, "*") == 0;
     return of_device && tuned->max_seqlen_q >= request->problem->seqlen_q && tuned->op == row->op &&
            tuned->dtype == row->dtype && tuned->head_dim == row->head_dim &&

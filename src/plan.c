@@ -3,6 +3,7 @@
 #include "attune/numerics.h"
 #include "context.h"
 #include "log.h"
+#include "occupancy.h"
 #include "status.h"
 
 #include <inttypes.h>
@@ -202,6 +203,21 @@ attune_status attune_plan_arithmetic(const attune_plan *plan, attune_arithmetic 
         .n_pv = (double)(ATTUNE_CEIL_DIV(problem->seqlen_k, row->pv_step) +
                          ATTUNE_CEIL_DIV(problem->seqlen_k, row->block_k)),
     };
+    return ATTUNE_OK;
+}
+
+attune_status attune_plan_resources(const attune_plan *plan, attune_kernel_resources *resources)
+{
+    RETURN_IF_NULL(plan);
+    RETURN_IF_NULL(resources);
+    const attune_context *const context = plan->context;
+    *resources = (attune_kernel_resources){.threads = plan->choice.row->threads,
+                                           .fast_memory = -1,
+                                           .registers = -1,
+                                           .spill_bytes = -1};
+    if (context->backend->resources != NULL)
+        context->backend->resources(context->device, plan->kernel, resources);
+    occupancy_model(context->caps, resources);
     return ATTUNE_OK;
 }
 

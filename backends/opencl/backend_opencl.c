@@ -41,6 +41,29 @@ static void unload_kernel(void *opened, void *loaded)
     (void)loaded;
 }
 
+/* -1 where the driver does not answer. */
+static int64_t kernel_number(const opencl_device *device, cl_kernel kernel, cl_uint property)
+{
+    cl_ulong value = 0;
+    const cl_int code = opencl.GetKernelWorkGroupInfo(kernel, device->entry->id, property,
+                                                      sizeof value, &value, NULL);
+    return code == CL_SUCCESS && value <= INT64_MAX ? (int64_t)value : -1;
+}
+
+/* Private memory of a CPU is its stack, which is nothing slow. */
+static void kernel_resources(void *opened, void *loaded, attune_kernel_resources *resources)
+{
+    const opencl_device *const device = opened;
+    const opencl_entry *const entry = device->entry;
+    const cl_kernel kernel = ((const opencl_kernel *)loaded)->slots[0].forward;
+    resources->registers = -1;
+    resources->fast_memory =
+        entry->misreports ? -1 : kernel_number(device, kernel, CL_KERNEL_LOCAL_MEM_SIZE);
+    resources->spill_bytes = entry->misreports || !entry->is_gpu
+                                 ? -1
+                                 : kernel_number(device, kernel, CL_KERNEL_PRIVATE_MEM_SIZE);
+}
+
 /* The events of the first and the last command of a launch; NULL where nobody asked or nothing was enqueued. */
 typedef struct event_span {
     cl_event first, last;
@@ -267,5 +290,6 @@ const attune_backend attune_backend_opencl = {
     .write = write_buffer,
     .read = read_buffer,
     .sync = synchronize,
+    .resources = kernel_resources,
     .elapsed = elapsed_time,
 };

@@ -114,6 +114,32 @@ static void name_platform(cl_platform_id platform, char *text, size_t size)
         snprintf(text, size, "%s", name);
 }
 
+/* The device's vendor by its number, which is that of PCI, else the first word of the vendor's name as its driver spells it. */
+static void name_vendor(cl_device_id id, char *text, size_t size)
+{
+    static const struct {
+        cl_ulong number;
+        const char *name;
+    } vendors[] = {{0x10de, "nvidia"}, {0x1002, "amd"},      {0x8086, "intel"},
+                   {0x13b5, "arm"},    {0x5143, "qualcomm"}, {0x106b, "apple"}};
+    char name[128];
+    const cl_ulong number = device_number(id, CL_DEVICE_VENDOR_ID);
+    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
+        if (number == vendors[i].number) {
+            snprintf(text, size, "%s", vendors[i].name);
+            return;
+        }
+    device_text(id, CL_DEVICE_VENDOR, name, sizeof name);
+    size_t length = 0;
+    for (const char *c = name; *c != '\0' && *c != ' ' && length + 1 < size; c++) {
+        const char small = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+        if ((small >= 'a' && small <= 'z') || (small >= '0' && small <= '9'))
+            text[length++] = small;
+    }
+    text[length] = '\0';
+    if (length == 0) snprintf(text, size, "unknown");
+}
+
 static void describe(cl_platform_id platform, cl_device_id id, int index, opencl_entry *entry)
 {
     const cl_ulong threads = device_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
@@ -136,9 +162,14 @@ static void describe(cl_platform_id platform, cl_device_id id, int index, opencl
     name_platform(platform, caps->info.platform, sizeof caps->info.platform);
     /* rusticl compiles as for a GPU wherever it runs: the long unrolled text of `vector` takes it minutes. */
     const bool is_rusticl = strncmp(caps->info.platform, "rusticl", 7) == 0;
-    const bool is_cpu =
-        (device_number(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0 && !is_rusticl;
-    snprintf(caps->device_class, sizeof caps->device_class, "%s", is_cpu ? "cpu" : "gpu");
+    const cl_ulong type = device_number(id, CL_DEVICE_TYPE);
+    const bool is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0 && !is_rusticl;
+    char vendor[24];
+    name_vendor(id, vendor, sizeof vendor);
+    entry->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
+    snprintf(caps->family, sizeof caps->family, "%s", is_cpu ? "cpu" : "gpu");
+    snprintf(caps->device_class, sizeof caps->device_class, "%s-%s", is_cpu ? "cpu" : "gpu",
+             vendor);
     /* rusticl of Mesa 22.3 runs work-groups of 1,024 and reports 32 for every kernel, counts local memory twice, and its profiling
      * times enclose the submission only. */
     entry->misreports = is_rusticl && strncmp(caps->info.driver, "22.", 3) == 0;

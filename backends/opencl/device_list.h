@@ -13,6 +13,7 @@ typedef struct opencl_entry {
     cl_device_id id;
     attune_device_caps caps;
     size_t max_allocation; /* bytes of one buffer */
+    int is_gpu;            /* by its type, whatever the kernels that suit it */
     int misreports;        /* its driver answers wrongly what a kernel needs and how long it ran */
 } opencl_entry;
 

@@ -107,7 +107,7 @@ static void a_plan_tells_what_is_known(void **state)
 {
     (void)state;
     attune_context *const context = open_cpu(NULL);
-    const attune_problem problem = parse("b=1,hq=1,sq=4,d=64,dtype=f32");
+    const attune_problem problem = parse("op=forward,b=1,hq=1,hkv=1,sq=4,sk=4,d=64,dtype=f32");
     attune_plan *plan = NULL;
     assert_ok(attune_plan_create(context, &problem, NULL, &plan));
     attune_kernel_resources resources;

@@ -141,10 +141,12 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
         int attribute, value;
     } known[] = {
         {1, 1024},                      /* MAX_THREADS_PER_BLOCK */
+        {10, 32},                       /* WARP_SIZE */
         {13, 1980000},                  /* CLOCK_RATE */
         {16, 132},                      /* MULTIPROCESSOR_COUNT */
         {20, machine->mode},            /* COMPUTE_MODE */
         {38, 50 << 20},                 /* L2_CACHE_SIZE */
+        {39, 2048},                     /* MAX_THREADS_PER_MULTIPROCESSOR */
         {75, machine->capability / 10}, /* COMPUTE_CAPABILITY_MAJOR */
         {76, machine->capability % 10}, /* COMPUTE_CAPABILITY_MINOR */
         {81, 228 << 10},                /* MAX_SHARED_MEMORY_PER_MULTIPROCESSOR */

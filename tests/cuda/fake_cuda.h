@@ -57,11 +57,11 @@ enum { FAKE_DEVICES = 2, FAKE_LAUNCHES = 64, FAKE_STACK = 8 };
 
 typedef struct fake_machine {
     int version, devices, capability, mode;
-    int unknown_attribute;        /* of a device, to its driver; 0: none */
-    int memory;                   /* bytes that can be allocated at a time */
-    int load_codes[FAKE_IMAGES];  /* what loading such an image gives */
-    int max_threads, fast_memory; /* of a group; of a function, as built */
-    int static_memory;            /* of a function */
+    int unknown_attribute;                     /* of a device, to its driver; 0: none */
+    int memory;                                /* bytes that can be allocated at a time */
+    int load_codes[FAKE_IMAGES];               /* what loading such an image gives */
+    int max_threads, fast_memory;              /* of a group; of a function, as built */
+    int static_memory, registers, slow_memory; /* of a function, the last two of a thread of it */
     int sticky; /* what all work gives, since a kernel has broken the context; 0: nothing has */
 } fake_machine;
 

@@ -99,11 +99,19 @@ int cuModuleGetFunction(void **found, void *loaded, const char *name)
 
 int cuFuncGetAttribute(int *value, int attribute, void *of)
 {
+    const fake_machine *const machine = &fake_cuda.machine;
+    const int values[] = {
+        [0] = machine->max_threads,   /* MAX_THREADS_PER_BLOCK */
+        [1] = machine->static_memory, /* SHARED_SIZE_BYTES */
+        [3] = machine->slow_memory,   /* LOCAL_SIZE_BYTES */
+        [4] = machine->registers,     /* NUM_REGS */
+    };
     (void)of;
+    *value = 12345; /* a driver that fails may leave anything there */
     RETURN_CODE(enter_work(FAKE_cuFuncGetAttribute));
-    need(attribute == 0 || attribute == 1, "unexpected attribute of a function");
-    /* MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES */
-    *value = attribute == 0 ? fake_cuda.machine.max_threads : fake_cuda.machine.static_memory;
+    need(attribute == 0 || attribute == 1 || attribute == 3 || attribute == 4,
+         "unexpected attribute of a function");
+    *value = values[attribute];
     return SUCCESS;
 }
 

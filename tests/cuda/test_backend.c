@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const attune_backend *const backend = &attune_backend_cuda;
 
@@ -19,13 +20,17 @@ static void caps_say_what_the_driver_says(void **state)
     assert_string_equal(caps.info.driver, "CUDA 13.0");
     assert_string_equal(caps.info.reason, "");
     assert_string_equal(caps.device_class, "sm_90");
+    assert_string_equal(caps.family, "nvidia");
+    assert_false(caps.untimed);
     assert_string_equal(caps.features, "sm_75 sm_80 sm_86 sm_87 sm_88 sm_89 sm_90");
     assert_int_equal(caps.info.compute_units, 132);
     assert_int_equal(caps.info.global_memory, INT64_C(80) << 30);
     assert_int_equal(caps.max_threads, 1024);
     assert_int_equal(caps.fast_memory, 227 << 10);
     assert_int_equal(caps.max_groups, INT32_MAX);
+    assert_int_equal(caps.warp, 32);
     assert_int_equal(caps.registers, 65536);
+    assert_int_equal(caps.multiprocessor_threads, 2048);
     assert_int_equal(caps.multiprocessor_memory, 228 << 10);
     assert_int_equal(caps.l2_cache, 50 << 20);
     assert_int_equal(caps.clock_mhz, 1980);
@@ -34,6 +39,34 @@ static void caps_say_what_the_driver_says(void **state)
     backend->caps(1, &caps);
     assert_int_equal(caps.registers, 0);
     assert_string_equal(caps.info.reason, "");
+}
+
+/* What was compiled ahead of time names that compiler; else the one at run time is named. */
+static void caps_say_what_compiles(void **state)
+{
+    (void)state;
+    static const gpu_image images[] = {{"plain", "sm_80", NULL}, {NULL, NULL, NULL}};
+    gpu_device *const device = open_device();
+    attune_device_caps caps;
+    use_images(device, images);
+    gpu_vendor vendor = *device->vendor;
+    vendor.images_compiler = "nvcc 1.2.3";
+    cuda->machine.capability = 80;
+    gpu_caps(&vendor, 0, &caps);
+    assert_string_equal(caps.compiler, "nvcc 1.2.3");
+    cuda->machine.capability = 90;
+    nvrtc->major = 12;
+    nvrtc->minor = 4;
+    gpu_caps(&vendor, 0, &caps);
+    assert_string_equal(caps.compiler, "NVRTC 12.4");
+
+    backend->caps(0, &caps); /* this library's own */
+    assert_true(strncmp(caps.compiler, "nvcc ", 5) == 0 ||
+                strcmp(caps.compiler, "NVRTC 12.4") == 0);
+    cuda->machine.capability = 61;
+    backend->caps(0, &caps); /* nothing compiles for it */
+    assert_string_equal(caps.compiler, "");
+    close_device(device);
 }
 
 /* GPUs that are taken, gone or full show it only when their context is made. */
@@ -252,6 +285,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH_TEST(caps_say_what_the_driver_says),
+        FRESH_TEST(caps_say_what_compiles),
         FRESH_TEST(a_context_that_cannot_be_made_is_a_sentence),
         FRESH_TEST(a_device_that_went_away_is_not_opened),
         FRESH_TEST(a_whole_walk_leaves_nothing),

@@ -130,6 +130,43 @@ static void trouble_of_the_device_may_pass(void **state)
     assert_int_equal(nvrtc->compilations, 0);
 }
 
+/* ---- what a kernel takes ---- */
+
+static void expect_resources(gpu_device *device, void *kernel, int64_t fast_memory, int registers,
+                             int64_t spill_bytes)
+{
+    attune_kernel_resources found = {.threads = 77};
+    attune_backend_cuda.resources(device, kernel, &found);
+    expect_callers_context();
+    assert_int_equal(found.threads, 77);
+    assert_int_equal(found.fast_memory, fast_memory);
+    assert_int_equal(found.registers, registers);
+    assert_int_equal(found.spill_bytes, spill_bytes);
+}
+
+static void resources_are_what_the_driver_says(void **state)
+{
+    (void)state;
+    gpu_device *const device = open_device();
+    void *kernel = NULL;
+    cuda->machine.static_memory = 16;
+    cuda->machine.registers = 168;
+    cuda->machine.slow_memory = 24;
+    assert_int_equal(attune_backend_cuda.load(device, &row_plain, &kernel), ATTUNE_OK);
+    expect_resources(device, kernel, 100016, 168, 24);
+    /* what the driver does not say, nobody does */
+    fake_fault *const query = &cuda->faults[FAKE_cuFuncGetAttribute];
+    *query = (fake_fault){1, 1};
+    expect_resources(device, kernel, -1, 168, 24);
+    *query = (fake_fault){2, 1};
+    expect_resources(device, kernel, 100016, -1, 24);
+    *query = (fake_fault){3, 1};
+    expect_resources(device, kernel, 100016, 168, -1);
+    cuda->faults[FAKE_cuCtxPushCurrent_v2] = (fake_fault){1, 709};
+    expect_resources(device, kernel, -1, -1, -1);
+    close_device(device);
+}
+
 /* ---- the run-time compiler ---- */
 
 static void without_a_compiler_the_row_is_refused(void **state)
@@ -323,6 +360,7 @@ int main(void)
         FRESH_TEST(unfit_machine_code_leaves_ptx),
         FRESH_TEST(where_nothing_fits_the_row_is_refused),
         FRESH_TEST(trouble_of_the_device_may_pass),
+        FRESH_TEST(resources_are_what_the_driver_says),
         FRESH_TEST(without_a_compiler_the_row_is_refused),
         FRESH_TEST(without_code_and_compiler_there_is_no_device),
         FRESH_TEST(a_compiler_that_is_too_old_is_passed_over),

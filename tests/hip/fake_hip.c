@@ -141,9 +141,11 @@ EXPORT int hipDeviceGetAttribute(int *value, int attribute, int device)
         {5, 2100000},       /* ClockRate */
         {19, 4 << 20},      /* L2CacheSize */
         {56, 1024},         /* MaxThreadsPerBlock */
+        {57, 2048},         /* MaxThreadsPerMultiProcessor */
         {63, 304},          /* MultiprocessorCount */
         {71, 65536},        /* MaxRegistersPerBlock */
         {74, 64 << 10},     /* MaxSharedMemoryPerBlock */
+        {87, 64},           /* WarpSize */
         {10002, 128 << 10}, /* MaxSharedMemoryPerMultiprocessor */
     };
     (void)device;
@@ -308,9 +310,12 @@ EXPORT int hipModuleGetFunction(void **function, void *module, const char *name)
 
 EXPORT int hipFuncGetAttribute(int *value, int attribute, void *function)
 {
+    /* MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, CONST_SIZE_BYTES, LOCAL_SIZE_BYTES, NUM_REGS */
+    static const int values[] = {256, 0, 4444, 40, 96};
     (void)function;
-    *value = attribute == 0 ? 256 : 0; /* MAX_THREADS_PER_BLOCK, else SHARED_SIZE_BYTES */
-    return attribute == 0 || attribute == 1 ? work(__func__) : INVALID_VALUE;
+    if (attribute < 0 || attribute > 4) return INVALID_VALUE;
+    *value = values[attribute];
+    return work(__func__);
 }
 
 EXPORT int hipModuleLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,

@@ -97,12 +97,16 @@ static void caps_say_what_the_runtime_says(void **state)
     assert_string_equal(caps.info.driver, hip->version < 60000000 ? "HIP 5.2" : "HIP 6.3");
     assert_string_equal(caps.info.reason, "");
     assert_string_equal(caps.device_class, "gfx942");
+    assert_string_equal(caps.family, "amd");
+    assert_false(caps.untimed);
     assert_string_equal(caps.features, "mfma mfma_subnormals");
     assert_int_equal(caps.info.compute_units, 304);
     assert_int_equal(caps.info.global_memory, INT64_C(192) << 30);
     assert_int_equal(caps.max_threads, 1024);
     assert_int_equal(caps.fast_memory, 64 << 10);
+    assert_int_equal(caps.warp, 64);
     assert_int_equal(caps.registers, 65536);
+    assert_int_equal(caps.multiprocessor_threads, 2048);
     assert_int_equal(caps.multiprocessor_memory, 128 << 10);
     assert_int_equal(caps.l2_cache, 4 << 20);
     assert_int_equal(caps.clock_mhz, 2100);
@@ -312,6 +316,49 @@ static void without_it_the_text_is_compiled_for_the_device(void **state)
     }
 }
 
+/* What was compiled ahead of time names that compiler; else the one at run time is named. */
+static void caps_say_what_compiles(void **state)
+{
+    (void)state;
+    gpu_device *const device = open_device();
+    gpu_vendor changed = *device->vendor;
+    attune_device_caps caps;
+    changed.images = images;
+    changed.images_compiler = "clang version 1.2.3";
+    gpu_caps(&changed, 0, &caps);
+    assert_string_equal(caps.compiler, "clang version 1.2.3");
+    hip->version = 70125424;
+    strcpy(hip->architecture, "gfx1030");
+    gpu_caps(&changed, 0, &caps);
+    assert_string_equal(caps.compiler, "hipRTC 7.125424");
+    backend->caps(0, &caps); /* nothing is compiled ahead of time for it */
+    assert_string_equal(caps.compiler, "hipRTC 7.125424");
+    backend->close(device);
+}
+
+static void resources_are_what_the_runtime_says(void **state)
+{
+    (void)state;
+    gpu_device *const device = open_device();
+    attune_kernel_resources found = {.threads = 77};
+    void *kernel = NULL;
+    assert_int_equal(backend->load(device, &row_plain, &kernel), ATTUNE_OK);
+    backend->resources(device, kernel, &found);
+    assert_int_equal(found.threads, 77);
+    assert_int_equal(found.fast_memory, 50000);
+    assert_int_equal(found.registers, 96);
+    assert_int_equal(found.spill_bytes, 40);
+    assert_int_equal(hip->work_device, OURS);
+    strcpy(hip->failing, "hipFuncGetAttribute");
+    hip->code = 1;
+    backend->resources(device, kernel, &found);
+    assert_int_equal(found.fast_memory, -1);
+    assert_int_equal(found.registers, -1);
+    assert_int_equal(found.spill_bytes, -1);
+    hip->failing[0] = '\0';
+    backend->close(device);
+}
+
 static void without_a_compiler_too_there_is_a_reason(void **state)
 {
     (void)state;
@@ -385,6 +432,8 @@ int main(void)
         FRESH_TEST(code_of_the_device_s_own_architecture_is_used),
         FRESH_TEST(without_it_the_text_is_compiled_for_the_device),
         FRESH_TEST(an_error_of_the_compiler_is_told),
+        FRESH_TEST(caps_say_what_compiles),
+        FRESH_TEST(resources_are_what_the_runtime_says),
         FRESH_TEST(another_runtime_compiles_anew),
         FRESH_TEST(without_a_compiler_too_there_is_a_reason),
     };

@@ -43,6 +43,10 @@ static const char *text_of(ptrdiff_t device, cl_uint what)
     switch (what) {
     case CL_DEVICE_NAME:
         return "  Fake device";
+    case CL_DEVICE_VENDOR:
+        return device == FAKE_EMBEDDED_WITH_FMA  ? "3D(R)-Labs Inc."
+               : device == FAKE_WITHOUT_COMPILER ? ""
+                                                 : "Somebody else";
     case CL_DRIVER_VERSION:
         return "1.0";
     case CL_DEVICE_PROFILE:
@@ -61,7 +65,9 @@ static cl_ulong number_of(ptrdiff_t device, cl_uint what)
 {
     switch (what) {
     case CL_DEVICE_TYPE:
-        return 1 << 2;
+        return device == FAKE_BIG_ENDIAN ? CL_DEVICE_TYPE_CPU : CL_DEVICE_TYPE_GPU;
+    case CL_DEVICE_VENDOR_ID:
+        return device == FAKE_GPU ? 0x1002 : device == FAKE_BIG_ENDIAN ? 0x8086 : 0x12345;
     case CL_DEVICE_SINGLE_FP_CONFIG:
         return device == FAKE_EMBEDDED ? CL_FP_DENORM : CL_FP_DENORM | CL_FP_FMA;
     case CL_DEVICE_DOUBLE_FP_CONFIG:

@@ -299,7 +299,9 @@ cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id id, cl_uint what,
 {
     RETURN_FAULT();
     (void)kernel, (void)id;
-    const cl_ulong number = what == CL_KERNEL_WORK_GROUP_SIZE ? 128 : 100;
+    const cl_ulong number = what == CL_KERNEL_WORK_GROUP_SIZE    ? 128
+                            : what == CL_KERNEL_PRIVATE_MEM_SIZE ? 48
+                                                                 : 100;
     return answer(&number, sizeof number, size, to, needed);
 }
 

@@ -56,7 +56,8 @@ static void caps_say_what_the_driver_says(void **state)
     assert_string_equal(caps.info.name, "Fake device");
     assert_string_equal(caps.info.driver, "1.0");
     assert_string_equal(caps.info.reason, "");
-    assert_string_equal(caps.device_class, "gpu");
+    assert_string_equal(caps.compiler, ""); /* the driver's version says it */
+    assert_false(caps.untimed);
     assert_string_equal(caps.features, "int64 fma denormals fp16");
     assert_int_equal(caps.info.compute_units, 7);
     assert_int_equal(caps.max_threads, 256);
@@ -64,6 +65,26 @@ static void caps_say_what_the_driver_says(void **state)
 
     backend->caps(FAKE_EMBEDDED_WITH_FMA, &caps);
     assert_string_equal(caps.features, "int64 fma denormals");
+}
+
+/* By the vendor's number, else by the first word of its name. */
+static void a_class_is_kind_and_vendor(void **state)
+{
+    (void)state;
+    static const struct {
+        int device;
+        const char *family, *device_class;
+    } cases[] = {{FAKE_GPU, "gpu", "gpu-amd"},
+                 {FAKE_BIG_ENDIAN, "cpu", "cpu-intel"},
+                 {FAKE_EMBEDDED_WITH_FMA, "gpu", "gpu-3drlabs"},
+                 {FAKE_UNAVAILABLE, "gpu", "gpu-somebody"},
+                 {FAKE_WITHOUT_COMPILER, "gpu", "gpu-unknown"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        attune_device_caps caps;
+        backend->caps(cases[i].device, &caps);
+        assert_string_equal(caps.family, cases[i].family);
+        assert_string_equal(caps.device_class, cases[i].device_class);
+    }
 }
 
 static void unfit_devices_have_reasons(void **state)
@@ -216,6 +237,43 @@ static void a_group_too_large_as_built_costs_its_row(void **state)
     assert_int_equal(fake.live(), 0);
 }
 
+static void expect_resources(void *device, void *kernel, int64_t fast_memory, int64_t spill_bytes)
+{
+    attune_kernel_resources found = {.threads = 77};
+    backend->resources(device, kernel, &found);
+    assert_int_equal(found.threads, 77);
+    assert_int_equal(found.fast_memory, fast_memory);
+    assert_int_equal(found.registers, -1);
+    assert_int_equal(found.spill_bytes, spill_bytes);
+}
+
+static void resources_are_what_the_driver_says(void **state)
+{
+    (void)state;
+    void *device = NULL, *kernel = NULL;
+    assert_int_equal(backend->open(FAKE_GPU, NULL, &device), ATTUNE_OK);
+    assert_int_equal(backend->load(device, &row_plain, &kernel), ATTUNE_OK);
+    expect_resources(device, kernel, 100, 48);
+    /* what the driver does not say, nobody does */
+    fake.fault("GetKernelWorkGroupInfo", 1, CL_INVALID_VALUE);
+    expect_resources(device, kernel, -1, 48);
+    fake.fault("GetKernelWorkGroupInfo", 2, CL_INVALID_VALUE);
+    expect_resources(device, kernel, 100, -1);
+
+    opencl_device *const opened = device;
+    const opencl_entry *const entry = opened->entry;
+    opencl_entry changed = *entry;
+    opened->entry = &changed;
+    changed.is_gpu = 0; /* private memory is the stack */
+    expect_resources(device, kernel, 100, -1);
+    changed = *entry;
+    changed.misreports = 1;
+    expect_resources(device, kernel, -1, -1);
+    opened->entry = entry;
+    backend->close(device);
+    assert_int_equal(fake.live(), 0);
+}
+
 /* Three times 2^31 groups, and as many for packing. */
 static void a_grid_of_any_length_is_cut(void **state)
 {
@@ -333,12 +391,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(caps_say_what_the_driver_says),
+        cmocka_unit_test(a_class_is_kind_and_vendor),
         cmocka_unit_test(unfit_devices_have_reasons),
         cmocka_unit_test(a_whole_walk_leaves_nothing),
         cmocka_unit_test(every_failure_is_a_status),
         cmocka_unit_test(times_come_from_the_device_or_the_wall),
         cmocka_unit_test(a_kernel_is_built_once),
         cmocka_unit_test(a_group_too_large_as_built_costs_its_row),
+        cmocka_unit_test(resources_are_what_the_driver_says),
         cmocka_unit_test(a_grid_of_any_length_is_cut),
         cmocka_unit_test(threads_never_share_a_cl_kernel),
         cmocka_unit_test(nothing_to_do_launches_nothing),

@@ -3,7 +3,7 @@
 #include "problem.h"
 
 #include <inttypes.h>
-#include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,48 +143,149 @@ bool kernel_accepts(const kernel_request *request, const attune_kernel_row *row,
 
 /* ---- order of preference ---- */
 
-static bool is_tuned_for(const attune_tuned_row *tuned, const kernel_request *request,
-                         const attune_kernel_row *row)
+void request_options(const kernel_request *request, char text[REQUEST_OPTIONS_SIZE])
 {
-    const bool of_device = strcmp(tuned->device_class, request->caps->device_class) == 0 ||
-                           strcmp(tuned->device_class, request->caps->family) == 0 ||
-                           strcmp(tuned->device_class, "*") == 0;
-    return of_device && tuned->max_seqlen_q >= request->problem->seqlen_q && tuned->op == row->op &&
-           tuned->dtype == row->dtype && tuned->head_dim == row->head_dim &&
-           strcmp(tuned->kernel, row->id) == 0;
+    const bool is_tf32 = request->tf32 && request->engine == NULL && request->glob == NULL &&
+                         request->problem->dtype == ATTUNE_F32;
+    snprintf(text, REQUEST_OPTIONS_SIZE, "%s%s%s%s%s%s", request->engine != NULL ? ",engine=" : "",
+             request->engine != NULL ? request->engine : "",
+             request->reproducible ? ",reproducible" : "", is_tf32 ? ",tf32" : "",
+             request->glob != NULL ? ",kernel=" : "", request->glob != NULL ? request->glob : "");
+    memmove(text, text + (text[0] == ','), strlen(text) + (text[0] != ','));
 }
 
-static int place_in_tuned(const kernel_request *request, const attune_kernel_row *row)
+static double octaves(int64_t a, int64_t b)
 {
-    const attune_kernel_table *const table = request->table;
-    for (int i = 0; i < table->tuned_count; i++)
-        if (is_tuned_for(&table->tuned[i], request, row)) return i;
-    return INT_MAX;
+    return fabs(log2((double)(a > 0 ? a : 1)) - log2((double)(b > 0 ? b : 1)));
+}
+
+double problem_distance(const attune_problem *a, const attune_problem *b)
+{
+    const double farthest_q = log2(3.0), farthest = 4.0;
+    if (a->op != b->op || a->dtype != b->dtype) return INFINITY;
+    const double q = octaves(a->seqlen_q, b->seqlen_q);
+    const double all = 2.0 * q + octaves(a->seqlen_k, b->seqlen_k) +
+                       octaves(a->batch * a->heads_q, b->batch * b->heads_q) +
+                       0.5 * octaves(a->heads_q / a->heads_kv, b->heads_q / b->heads_kv) +
+                       0.5 * octaves(a->head_dim, b->head_dim) +
+                       0.5 * octaves(a->head_dim_v, b->head_dim_v) +
+                       0.5 * ((a->mask == ATTUNE_MASK_NONE) != (b->mask == ATTUNE_MASK_NONE));
+    return q <= farthest_q && all <= farthest ? all : INFINITY;
+}
+
+/* What won among all kernels is the best of fewer, too, if it is one of them; but tf32 brings in kernels that were left out. */
+static bool options_allow(const char *measured_for, const char *asked)
+{
+    return strcmp(measured_for, asked) == 0 ||
+           (measured_for[0] == '\0' && strcmp(asked, "tf32") != 0 &&
+            strcmp(asked, "reproducible,tf32") != 0);
+}
+
+/* The nearest winner that is this kernel; a winner that was sought with the very options comes before one that was sought without any. */
+static void rank_by_measurements(const kernel_request *request, const char *options,
+                                 ranked_kernel *kernel)
+{
+    for (int i = 0; i < request->measured_count; i++) {
+        const measured_winner *const winner = &request->measured[i];
+        if (strcmp(winner->kernel, kernel->row->id) != 0 ||
+            !options_allow(winner->options, options))
+            continue;
+        const double distance = problem_distance(&winner->problem, request->problem) +
+                                (strcmp(winner->options, options) == 0 ? 0.0 : 0.25);
+        if (isinf(distance) || (kernel->winner != NULL && distance >= kernel->place)) continue;
+        kernel->level = LEVEL_MEASURED;
+        kernel->place = distance;
+        kernel->winner = winner;
+    }
+}
+
+static kernel_level level_of(const attune_tuned_row *tuned, const attune_device_caps *caps)
+{
+    return strcmp(tuned->device_class, caps->device_class) == 0 ? LEVEL_CLASS
+           : strcmp(tuned->device_class, caps->family) == 0     ? LEVEL_FAMILY
+           : strcmp(tuned->device_class, "*") == 0              ? LEVEL_ANY
+                                                                : LEVEL_NONE;
+}
+
+static void rank_by_table(const kernel_request *request, ranked_kernel *kernel)
+{
+    const attune_kernel_row *const row = kernel->row;
+    for (int i = 0; i < request->table->tuned_count; i++) {
+        const attune_tuned_row *const tuned = &request->table->tuned[i];
+        const kernel_level level = level_of(tuned, request->caps);
+        if (level >= kernel->level || tuned->max_seqlen_q < request->problem->seqlen_q ||
+            tuned->op != row->op || tuned->dtype != row->dtype ||
+            tuned->head_dim != row->head_dim || strcmp(tuned->kernel, row->id) != 0)
+            continue;
+        kernel->level = level;
+        kernel->place = i;
+    }
 }
 
 static int compare_ranks(const void *left, const void *right)
 {
     const ranked_kernel *const a = left, *const b = right;
     if (a->computes != b->computes) return a->computes ? -1 : 1;
+    if ((a->level == LEVEL_HINT) != (b->level == LEVEL_HINT))
+        return a->level == LEVEL_HINT ? -1 : 1;
     if (a->computes && a->row->head_dim != b->row->head_dim)
         return a->row->head_dim < b->row->head_dim ? -1 : 1;
-    if (a->tuned != b->tuned) return a->tuned < b->tuned ? -1 : 1;
+    if (a->level != b->level) return a->level < b->level ? -1 : 1;
+    if (a->place < b->place || a->place > b->place) return a->place < b->place ? -1 : 1;
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
 ranked_kernel *kernels_ranked(const kernel_request *request)
 {
     const int count = request->table->row_count;
+    char options[REQUEST_OPTIONS_SIZE] = "";
     ranked_kernel *const ranked = malloc((size_t)(count > 0 ? count : 1) * sizeof *ranked);
     if (ranked == NULL) return NULL;
+    if (request->problem != NULL) request_options(request, options);
     for (int i = 0; i < count; i++) {
         const attune_kernel_row *const row = &request->table->rows[i];
-        const bool suits = request->problem != NULL && computes(row, request->problem, NULL);
-        ranked[i] = (ranked_kernel){
-            .row = row, .computes = suits, .tuned = suits ? place_in_tuned(request, row) : INT_MAX};
+        ranked_kernel *const kernel = &ranked[i];
+        *kernel = (ranked_kernel){.row = row,
+                                  .computes = request->problem != NULL &&
+                                              computes(row, request->problem, NULL),
+                                  .level = LEVEL_NONE};
+        if (!kernel->computes) continue;
+        if (request->hint != NULL && strcmp(request->hint, row->id) == 0)
+            kernel->level = LEVEL_HINT;
+        else
+            rank_by_measurements(request, options, kernel);
+        if (kernel->level == LEVEL_NONE) rank_by_table(request, kernel);
     }
     qsort(ranked, (size_t)count, sizeof *ranked, compare_ranks);
     return ranked;
+}
+
+void kernel_preference(const kernel_request *request, const ranked_kernel *kernel,
+                       char text[KERNEL_REASON_SIZE])
+{
+    char problem[PROBLEM_TEXT_SIZE];
+    const measured_winner *const winner = kernel->winner;
+    switch (kernel->level) {
+    case LEVEL_HINT:
+        snprintf(text, KERNEL_REASON_SIZE, "the hint");
+        break;
+    case LEVEL_MEASURED:
+        attune_problem_print(&winner->problem, problem, sizeof problem);
+        snprintf(text, KERNEL_REASON_SIZE, "won here: %.4g ms, the default %.4g, for %s",
+                 winner->milliseconds, winner->default_milliseconds, problem);
+        break;
+    case LEVEL_CLASS:
+    case LEVEL_FAMILY:
+        snprintf(text, KERNEL_REASON_SIZE, "built-in choice for %s",
+                 kernel->level == LEVEL_CLASS ? request->caps->device_class
+                                              : request->caps->family);
+        break;
+    case LEVEL_ANY:
+        snprintf(text, KERNEL_REASON_SIZE, "built-in choice for every device");
+        break;
+    default:
+        snprintf(text, KERNEL_REASON_SIZE, "no choice for this problem");
+    }
 }
 
 int plan_choose(const kernel_request *request, const ranked_kernel *ranked, int first,

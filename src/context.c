@@ -19,8 +19,9 @@ static attune_status read_options(const attune_context_options *given,
 {
     attune_context_options_init(options);
     if (given == NULL) return ATTUNE_OK;
-    RETURN_IF_FAILED(
-        struct_copy(options, sizeof *options, sizeof *options, given, "attune_context_options"));
+    RETURN_IF_FAILED(struct_copy(options, sizeof *options,
+                                 offsetof(attune_context_options, tuning_db), given,
+                                 "attune_context_options"));
     if (options->threads < 0)
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "threads is %" PRId32 "; 0 or more is accepted",
                            options->threads);
@@ -28,7 +29,8 @@ static attune_status read_options(const attune_context_options *given,
 }
 
 /* A context whose device is not open yet; NULL without memory. */
-static attune_context *context_new(const registry_entry *entry)
+static attune_context *context_new(const registry_entry *entry,
+                                   const attune_context_options *options)
 {
     attune_context *const context = malloc(sizeof *context);
     if (context == NULL) return NULL;
@@ -41,7 +43,8 @@ static attune_context *context_new(const registry_entry *entry)
         .kernel_glob = glob == NULL ? NULL : strdup(glob),
     };
     plan_cache_init(&context->plans);
-    if (glob == NULL || context->kernel_glob != NULL) return context;
+    const bool has_lookup = tuning_lookup_init(&context->tuning, options->tuning_db);
+    if (has_lookup && (glob == NULL || context->kernel_glob != NULL)) return context;
     attune_context_close(context);
     return NULL;
 }
@@ -61,7 +64,7 @@ attune_status attune_context_open(const char *device, const attune_context_optio
     const registry_entry *entry;
     RETURN_IF_FAILED(registry_find(name, &entry));
 
-    attune_context *const opened = context_new(entry);
+    attune_context *const opened = context_new(entry, &known);
     if (opened == NULL) return attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a context");
     const attune_status status = entry->backend->open(entry->index, &known, &opened->device);
     if (status == ATTUNE_OK) {
@@ -78,6 +81,7 @@ void attune_context_close(attune_context *context)
     if (context == NULL) return;
     plan_cache_clear(&context->plans);
     if (context->device != NULL) context->backend->close(context->device);
+    tuning_lookup_clear(&context->tuning);
     free(context->kernel_glob);
     free(context);
 }

@@ -4,6 +4,7 @@
 
 #include "plan_cache.h"
 #include "registry.h"
+#include "tuning/lookup.h"
 
 #include <stdbool.h>
 
@@ -13,6 +14,7 @@ struct attune_context {
     void *device;                   /* the backend's */
     bool verbose;                   /* $ATTUNE_VERBOSE: see log.h */
     char *kernel_glob;              /* $ATTUNE_KERNEL; NULL: any kernel */
+    tuning_lookup tuning;           /* $ATTUNE_DB, or the caller's database */
     plan_cache plans;
 };
 

@@ -39,8 +39,8 @@ static attune_status check_flag(const char *name, int32_t flag)
 
 /* What is wanted of a kernel, by options that may be NULL. Naming an engine or one kernel asks for
  * what it does to f32, too. */
-static attune_status read_options(const attune_context *context, const attune_problem *normal,
-                                  const attune_plan_options *given, kernel_request *request)
+attune_status plan_request(attune_context *context, const attune_problem *normal,
+                           const attune_plan_options *given, kernel_request *request)
 {
     attune_plan_options options;
     attune_plan_options_init(&options);
@@ -51,6 +51,8 @@ static attune_status read_options(const attune_context *context, const attune_pr
     if (options.engine != NULL) RETURN_IF_FAILED(attune_engine_check(options.engine));
     RETURN_IF_FAILED(check_flag("reproducible", options.reproducible));
     RETURN_IF_FAILED(check_flag("allow_tf32", options.allow_tf32));
+    RETURN_IF_FAILED(check_flag("deterministic", options.deterministic));
+    if (options.deterministic == 0) tuning_lookup_read(context);
 
     const char *const glob = options.kernel != NULL ? options.kernel : context->kernel_glob;
     *request = (kernel_request){
@@ -62,6 +64,9 @@ static attune_status read_options(const attune_context *context, const attune_pr
         .reproducible = options.reproducible != 0,
         .tf32 =
             options.allow_tf32 != 0 || options.engine != NULL || (glob != NULL && glob_is_id(glob)),
+        .hint = options.hint,
+        .measured = context->tuning.winners,
+        .measured_count = options.deterministic != 0 ? 0 : context->tuning.count,
     };
     return ATTUNE_OK;
 }
@@ -120,7 +125,7 @@ attune_status plan_make(attune_context *context, const attune_problem *normal,
                         const attune_plan_options *options, attune_plan **plan)
 {
     kernel_request request;
-    RETURN_IF_FAILED(read_options(context, normal, options, &request));
+    RETURN_IF_FAILED(plan_request(context, normal, options, &request));
     attune_plan *const made = malloc(sizeof *made);
     ranked_kernel *const ranked = kernels_ranked(&request);
     attune_status status = ATTUNE_OUT_OF_MEMORY;
@@ -230,14 +235,14 @@ attune_status attune_kernels_visit(attune_context *context, const attune_problem
     attune_problem normal;
     if (problem != NULL) RETURN_IF_FAILED(problem_normalise(problem, &normal));
     kernel_request request;
-    RETURN_IF_FAILED(read_options(context, problem == NULL ? NULL : &normal, options, &request));
+    RETURN_IF_FAILED(plan_request(context, problem == NULL ? NULL : &normal, options, &request));
     ranked_kernel *const ranked = kernels_ranked(&request);
     if (ranked == NULL)
         return attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory for the list of kernels");
 
     bool stop = false;
     for (int i = 0; i < request.table->row_count && !stop; i++) {
-        char reason[KERNEL_REASON_SIZE];
+        char reason[KERNEL_REASON_SIZE], preference[KERNEL_REASON_SIZE];
         kernel_choice choice;
         const attune_kernel_row *const row = ranked[i].row;
         const bool accepted = kernel_accepts(&request, row, &choice, reason);
@@ -247,7 +252,10 @@ attune_status attune_kernels_visit(attune_context *context, const attune_problem
             .reason = accepted ? NULL : reason,
             .reproducible = row->reproducible,
             .tf32 = row->u_in > 0.0,
+            .head_dim = row->head_dim,
+            .preference = ranked[i].computes ? preference : NULL,
         };
+        if (ranked[i].computes) kernel_preference(&request, &ranked[i], preference);
         stop = visitor(&info, user) != 0;
     }
     free(ranked);

@@ -15,6 +15,10 @@ struct attune_plan {
     int64_t lse_bytes;
 };
 
+/* What is wanted of a kernel, by options that may be NULL; reads the context's measurements unless the options leave them out. */
+attune_status plan_request(attune_context *context, const attune_problem *normal,
+                           const attune_plan_options *given, kernel_request *request);
+
 /* attune_plan_create for a normalised problem; NULL for the default options. */
 attune_status plan_make(attune_context *context, const attune_problem *normal,
                         const attune_plan_options *options, attune_plan **plan);

@@ -1,5 +1,6 @@
 #include "registry.h"
 
+#include "attune/tuning.h"
 #include "status.h"
 
 #include <pthread.h>
@@ -180,4 +181,30 @@ attune_status registry_find(const char *name, const registry_entry **entry)
     }
     return attune_fail(ATTUNE_NO_DEVICE, "device \"%s\": no such backend; there are %s", name,
                        backends);
+}
+
+/* ---- built-in tables ---- */
+
+attune_status attune_tuned_visit(const char *backend, attune_tuned_visitor *visitor, void *user)
+{
+    RETURN_IF_NULL(backend);
+    RETURN_IF_NULL(visitor);
+    for (int b = 0; b < BACKEND_COUNT; b++) {
+        if (strcmp(lists[b].backend->name, backend) != 0) continue;
+        const attune_kernel_table *const table = lists[b].backend->table;
+        for (int i = 0; i < table->tuned_count; i++) {
+            const attune_tuned_row *const row = &table->tuned[i];
+            const attune_tuned_line line = {
+                .device_class = row->device_class,
+                .op = "forward",
+                .dtype = attune_dtype_name(row->dtype),
+                .head_dim = row->head_dim,
+                .max_seqlen_q = row->max_seqlen_q,
+                .kernel = row->kernel,
+            };
+            if (visitor(&line, user) != 0) break;
+        }
+        return ATTUNE_OK;
+    }
+    return attune_fail(ATTUNE_INVALID_ARGUMENT, "this library has no backend \"%s\"", backend);
 }

@@ -13,7 +13,7 @@
  * wrong.  Nothing aborts and nothing is printed unless ATTUNE_VERBOSE asks for it.
  * Versions: structs that may grow start with struct_size, which their _init sets.  A longer struct, of a newer header, is
  * accepted while all that this library does not know of it is 0; a shorter one than any version had is refused.
- * Environment: ATTUNE_DEVICE, ATTUNE_EMULATED, ATTUNE_KERNEL and ATTUNE_VERBOSE are read when a context is opened, and never again.
+ * Environment: ATTUNE_DB, ATTUNE_DEVICE, ATTUNE_EMULATED, ATTUNE_KERNEL and ATTUNE_VERBOSE are read when a context is opened, and never again.
  */
 #ifndef ATTUNE_ATTUNE_H
 #define ATTUNE_ATTUNE_H
@@ -48,7 +48,8 @@ ATTUNE_API const char *attune_version(void);
     X(ATTUNE_OUT_OF_MEMORY, "host or device memory ran out")                                       \
     X(ATTUNE_BUILD_FAILED, "the device's compiler refused a kernel")                               \
     X(ATTUNE_DEVICE_ERROR, "the device or its runtime reported a failure")                         \
-    X(ATTUNE_INTERNAL_ERROR, "a fault of this library")
+    X(ATTUNE_INTERNAL_ERROR, "a fault of this library")                                            \
+    X(ATTUNE_FILE_ERROR, "a file that cannot be read or written, or is not what it should be")
 
 typedef enum attune_status {
 #define ATTUNE_STATUS_MEMBER(name, meaning) name,
@@ -185,6 +186,15 @@ ATTUNE_API void attune_forward_tensors_init(attune_forward_tensors *tensors);
 /* INVALID_ARGUMENT, and a detail that lists them, where no engine has the name. */
 ATTUNE_API attune_status attune_engine_check(const char *name);
 
+/* Tuning. Of the kernels that compute a problem, a plan prefers those of the smallest head_dim, and of these
+ *   1. the one that options.hint names,
+ *   2. what won on this very device and build for the nearest measured problem (tuning.h): of the same dtype and kernel head_dim, its seqlen_q at most
+ *      a factor of 3 away, and in all (seqlen_q twice, seqlen_k, batch · heads_q) at most 4 octaves,
+ *   3. what the built-in table names for the device's class, 4. for its family (the vendor; of opencl cpu or gpu), 5. for every device,
+ *   6. any other, in the table's order.
+ * With `deterministic` the second is left out: then the choice depends on the library, the class of device and the problem alone. A tuned choice never
+ * changes the bits of engines vector and simt, nor of reproducible kernels of one unit; attune_kernels_visit tells the reason for every place.
+ */
 /* A reproducible kernel gives a row the same bits whatever the tiles, the rest of the batch and the chunks that a prompt is cut into; `vector`
  * and `simt` are always so, and agree with each other besides. `matrix` has a mode that is, on one kind of unit (the number after u in an id;
  * what plans choose for a device and a head_dim is of one kind), and a mode that need not be, each with kernels of its own. It takes f16
@@ -194,9 +204,12 @@ typedef struct attune_plan_options {
     size_t struct_size; /* sizeof(attune_plan_options) */
     const char *
         kernel; /* glob over kernel ids ('*', '?') that the choice is confined to; NULL: the context's $ATTUNE_KERNEL, else any */
-    const char *engine;   /* name of the only engine that will do; NULL: any */
-    int32_t reproducible; /* 1: reproducible kernels only; default 0: any */
-    int32_t allow_tf32;   /* 1: f32 may be read as tf32; default 0 */
+    const char *engine;    /* name of the only engine that will do; NULL: any */
+    int32_t reproducible;  /* 1: reproducible kernels only; default 0: any */
+    int32_t allow_tf32;    /* 1: f32 may be read as tf32; default 0 */
+    int32_t deterministic; /* 1: measurements are ignored; default 0 */
+    const char *
+        hint; /* id of a kernel that is preferred where it computes the problem under the other options; NULL: none */
 } attune_plan_options;
 
 /* Sets the documented defaults. */
@@ -244,6 +257,9 @@ typedef struct attune_kernel_info {
     const char *reason;   /* NULL where a plan may use it, else why not */
     int32_t reproducible; /* 1 or 0 */
     int32_t tf32;         /* 1: it reads f32 as tf32 */
+    int32_t head_dim;     /* the largest head_dim and head_dim_v that it computes */
+    const char *
+        preference; /* why it stands where it stands, in a clause; without a problem NULL, as for one that computes another dtype or less head_dim */
 } attune_kernel_info;
 
 /* Called once per kernel of the context's device, in order of preference for the problem. Everything is valid during the call only.

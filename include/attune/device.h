@@ -43,6 +43,8 @@ typedef struct attune_context_options {
     /* What stream NULL means. opencl: a cl_command_queue, retained here; NULL: make one. cuda, hip: a CUstream or hipStream_t that outlives
      * this context; NULL: the default stream of CUDA or HIP. */
     void *native_queue;
+    /* Database of measurements (tuning.h); NULL: the one of attune_tuning_path; "off": none. Read when the first plan is made. */
+    const char *tuning_db;
 } attune_context_options;
 
 ATTUNE_API void attune_context_options_init(attune_context_options *options);

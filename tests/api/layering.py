@@ -17,7 +17,7 @@ SYSTEM = re.compile(
     re.VERBOSE,
 )
 
-PUBLIC = {"attune/attune.h", "attune/device.h", "attune/numerics.h"}
+PUBLIC = {"attune/attune.h", "attune/device.h", "attune/numerics.h", "attune/tuning.h"}
 CONTRACT = {"backend.h", "kernel_abi.h"}
 
 # Which run kernels on the CPU, by one parallel_for.

@@ -1,0 +1,49 @@
+/* An open database of measurements, and what its statements have in common. */
+#ifndef ATTUNE_DATABASE_H
+#define ATTUNE_DATABASE_H
+
+#include "attune/tuning.h"
+#include "backend.h"
+#include "sqlite.h"
+
+enum { DATABASE_PATH_SIZE = 4096 };
+
+struct attune_tuning_db {
+    sqlite3 *handle;
+    char path[DATABASE_PATH_SIZE];
+};
+
+/* Records "PATH: WHAT: why" for SQLite's last failure and returns ATTUNE_FILE_ERROR. */
+attune_status database_fail(attune_tuning_db *db, const char *what);
+
+/* One statement or several without parameters. */
+attune_status database_run(attune_tuning_db *db, const char *sql, const char *what);
+
+/* A statement to be stepped and finalized; NULL with a recorded failure. `values` are its parameters from the first on. */
+typedef struct database_value {
+    enum { VALUE_NULL, VALUE_TEXT, VALUE_INTEGER, VALUE_REAL } type;
+    const char *text;
+    int64_t integer;
+    double real;
+} database_value;
+
+database_value text_value(const char *text); /* NULL: none */
+database_value integer_value(int64_t integer);
+database_value real_value(double real); /* not finite: none */
+
+sqlite3_stmt *database_prepare(attune_tuning_db *db, const char *sql, const database_value values[],
+                               int count);
+
+/* Runs a statement that gives out no row. */
+attune_status database_execute(attune_tuning_db *db, const char *sql, const database_value values[],
+                               int count, const char *what);
+
+/* The first column of the first row; `otherwise` where there is no row. */
+attune_status database_integer(attune_tuning_db *db, const char *sql, const database_value values[],
+                               int count, int64_t otherwise, int64_t *integer);
+
+/* What a context's measurements are filed under: the columns of the tables device and build, in their order. */
+enum { DEVICE_COLUMNS = 6, BUILD_COLUMNS = 3, KEY_COLUMNS = DEVICE_COLUMNS + BUILD_COLUMNS };
+void context_key(const attune_context *context, database_value key[KEY_COLUMNS]);
+
+#endif

@@ -1,0 +1,141 @@
+#include "lookup.h"
+
+#include "../context.h"
+#include "../status.h"
+#include "database.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool tuning_lookup_init(tuning_lookup *lookup, const char *path)
+{
+    char text[DATABASE_PATH_SIZE];
+    if (path == NULL)
+        attune_tuning_path(text, sizeof text);
+    else
+        snprintf(text, sizeof text, "%s", strcmp(path, "off") == 0 ? "" : path);
+    *lookup = (tuning_lookup){.path = strdup(text)};
+    pthread_mutex_init(&lookup->lock, NULL);
+    return lookup->path != NULL;
+}
+
+void tuning_lookup_clear(tuning_lookup *lookup)
+{
+    pthread_mutex_destroy(&lookup->lock);
+    free(lookup->winners);
+    free(lookup->path);
+}
+
+static double real_column(sqlite3_stmt *statement, int at)
+{
+    return sqlite.column_type(statement, at) == SQLITE_NULL ? 0.0
+                                                            : sqlite.column_double(statement, at);
+}
+
+/* A row that this library cannot read, as an import may bring, is as good as none. */
+static bool read_winner(sqlite3_stmt *statement, measured_winner *winner)
+{
+    const char *const problem = (const char *)sqlite.column_text(statement, 0),
+                      *const options = (const char *)sqlite.column_text(statement, 1),
+                      *const kernel = (const char *)sqlite.column_text(statement, 2),
+                      *const usual = (const char *)sqlite.column_text(statement, 4);
+    if (strlen(options) >= sizeof winner->options || strlen(kernel) >= sizeof winner->kernel ||
+        strlen(usual) >= sizeof winner->default_kernel ||
+        attune_problem_parse(problem, &winner->problem) != ATTUNE_OK)
+        return false;
+    strcpy(winner->options, options);
+    strcpy(winner->kernel, kernel);
+    strcpy(winner->default_kernel, usual);
+    winner->milliseconds = real_column(statement, 3);
+    winner->default_milliseconds = real_column(statement, 5);
+    return true;
+}
+
+static attune_status read_winners(tuning_lookup *lookup, attune_tuning_db *db,
+                                  const attune_context *context)
+{
+    database_value key[KEY_COLUMNS];
+    context_key(context, key);
+    sqlite3_stmt *const statement = database_prepare(
+        db,
+        "SELECT problem, options, kernel, milliseconds, default_kernel, default_milliseconds FROM "
+        "winner WHERE backend = ?1 AND device = ?2 AND platform = ?3 AND device_class = ?4 AND "
+        "driver = ?5 AND compute_units = ?6 AND version = ?7 AND text_hash = ?8 AND compiler = ?9",
+        key, KEY_COLUMNS);
+    if (statement == NULL) return ATTUNE_FILE_ERROR;
+    int code, room = 0;
+    while ((code = sqlite.step(statement)) == SQLITE_ROW) {
+        if (lookup->count == room) {
+            measured_winner *const more =
+                realloc(lookup->winners, (size_t)(room += 64) * sizeof *more);
+            if (more == NULL) break;
+            lookup->winners = more;
+        }
+        lookup->count += read_winner(statement, &lookup->winners[lookup->count]);
+    }
+    const attune_status status =
+        code == SQLITE_DONE  ? ATTUNE_OK
+        : code == SQLITE_ROW ? attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory for measurements")
+                             : database_fail(db, "reading");
+    sqlite.finalize(statement);
+    return status;
+}
+
+static void read_database(tuning_lookup *lookup, const attune_context *context)
+{
+    attune_tuning_db *db;
+    attune_status status = ATTUNE_OK;
+    if (lookup->path[0] == '\0') {
+        snprintf(lookup->reason, sizeof lookup->reason, "no database is used");
+        return;
+    }
+    if (context->caps->untimed) {
+        snprintf(lookup->reason, sizeof lookup->reason, "times of %s say nothing",
+                 context->caps->info.id);
+        return;
+    }
+    status = attune_tuning_open(lookup->path, 0, &db);
+    if (status == ATTUNE_OK) {
+        status = read_winners(lookup, db, context);
+        attune_tuning_close(db);
+    }
+    if (status != ATTUNE_OK) {
+        lookup->count = 0;
+        snprintf(lookup->reason, sizeof lookup->reason, "%s", attune_error_detail());
+    } else if (lookup->count == 0) {
+        snprintf(lookup->reason, sizeof lookup->reason,
+                 "nothing was measured on this device by this build");
+    }
+}
+
+void tuning_lookup_read(attune_context *context)
+{
+    tuning_lookup *const lookup = &context->tuning;
+    pthread_mutex_lock(&lookup->lock);
+    if (!lookup->done) {
+        const attune_kernel_table *const table = context->backend->table;
+        read_database(lookup, context);
+        lookup->state = (attune_tuning_state){
+            .path = lookup->path,
+            .reason = lookup->reason,
+            .winners = lookup->count,
+            .untimed = context->caps->untimed,
+            .backend = context->backend->name,
+            .device_class = context->caps->device_class,
+            .text_hash = table->text_hash,
+            .compiler = context->caps->compiler,
+        };
+        lookup->done = true;
+    }
+    pthread_mutex_unlock(&lookup->lock);
+}
+
+attune_status attune_context_tuning(attune_context *context, const attune_tuning_state **state)
+{
+    RETURN_IF_NULL(context);
+    RETURN_IF_NULL(state);
+    tuning_lookup_read(context);
+    *state = &context->tuning.state;
+    return ATTUNE_OK;
+}

@@ -1,0 +1,13 @@
+/* Rows that recording and importing share. */
+#ifndef ATTUNE_RUNS_H
+#define ATTUNE_RUNS_H
+
+#include "database.h"
+
+/* The id of the row with these values, made where it is missing. Inside a transaction. */
+attune_status device_row(attune_tuning_db *db, const database_value values[DEVICE_COLUMNS],
+                         int64_t *id);
+attune_status build_row(attune_tuning_db *db, const database_value values[BUILD_COLUMNS],
+                        int64_t *id);
+
+#endif

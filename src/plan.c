@@ -253,6 +253,9 @@ attune_status attune_kernels_visit(attune_context *context, const attune_problem
             .reproducible = row->reproducible,
             .tf32 = row->u_in > 0.0,
             .head_dim = row->head_dim,
+            .block_q = row->block_q,
+            .block_k = row->block_k,
+            .threads = row->threads,
             .preference = ranked[i].computes ? preference : NULL,
         };
         if (ranked[i].computes) kernel_preference(&request, &ranked[i], preference);

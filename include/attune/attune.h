@@ -258,6 +258,8 @@ typedef struct attune_kernel_info {
     int32_t reproducible; /* 1 or 0 */
     int32_t tf32;         /* 1: it reads f32 as tf32 */
     int32_t head_dim;     /* the largest head_dim and head_dim_v that it computes */
+    int32_t block_q, block_k,
+        threads; /* rows of queries and keys in a tile, work-items of a group */
     const char *
         preference; /* why it stands where it stands, in a clause; without a problem NULL, as for one that computes another dtype or less head_dim */
 } attune_kernel_info;

@@ -95,6 +95,15 @@ typedef int attune_measurement_visitor(const attune_measurement *measurement, vo
 ATTUNE_API attune_status attune_tuning_run_visit(attune_tuning_db *db, int64_t run,
                                                  attune_measurement_visitor *visitor, void *user);
 
+/* What the run has come to so far. `kernel` is "" where nothing was timed; `default_milliseconds` is NaN where the default was not. */
+typedef struct attune_tuning_winner {
+    char kernel[96];
+    double milliseconds, default_milliseconds;
+} attune_tuning_winner;
+
+ATTUNE_API attune_status attune_tuning_run_winner(attune_tuning_db *db, int64_t run,
+                                                  attune_tuning_winner *winner);
+
 /* ---- looking, taking out, bringing in ---- */
 
 typedef enum attune_tuning_table {

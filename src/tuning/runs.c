@@ -7,6 +7,7 @@
 #include "../status.h"
 
 #include <math.h>
+#include <stdio.h>
 
 void attune_measurement_init(attune_measurement *measurement)
 {
@@ -232,4 +233,25 @@ attune_status attune_tuning_run_visit(attune_tuning_db *db, int64_t run,
     const attune_status status = code == SQLITE_DONE ? ATTUNE_OK : database_fail(db, "reading");
     sqlite.finalize(statement);
     return status;
+}
+
+attune_status attune_tuning_run_winner(attune_tuning_db *db, int64_t run,
+                                       attune_tuning_winner *winner)
+{
+    RETURN_IF_NULL(db);
+    RETURN_IF_NULL(winner);
+    *winner = (attune_tuning_winner){.milliseconds = NAN, .default_milliseconds = NAN};
+    const database_value of[] = {integer_value(run)};
+    sqlite3_stmt *const statement = database_prepare(
+        db, "SELECT kernel, milliseconds, default_milliseconds FROM winner WHERE run_id = ?1", of,
+        1);
+    if (statement == NULL) return ATTUNE_FILE_ERROR;
+    const int code = sqlite.step(statement);
+    if (code == SQLITE_ROW) {
+        snprintf(winner->kernel, sizeof winner->kernel, "%s", text_column(statement, 0));
+        winner->milliseconds = real_column(statement, 1);
+        winner->default_milliseconds = real_column(statement, 2);
+    }
+    sqlite.finalize(statement);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? ATTUNE_OK : database_fail(db, "reading");
 }

@@ -46,7 +46,7 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     " SELECT d.backend, d.device, d.platform, d.device_class, d.driver, d.compute_units,"
     "  b.version, b.text_hash, b.compiler, r.problem, r.options, r.default_kernel,"
     "  t.milliseconds AS default_milliseconds, w.kernel, w.milliseconds, r.uid AS run, r.started,"
-    "  r.finished, d.id AS device_id, b.id AS build_id"
+    "  r.finished, r.id AS run_id"
     " FROM run AS r JOIN device AS d ON d.id = r.device_id JOIN build AS b ON b.id = r.build_id"
     " LEFT JOIN timing AS t ON t.run_id = r.id AND t.kernel = r.default_kernel"
     " JOIN timing AS w ON w.run_id = r.id AND w.kernel = ("

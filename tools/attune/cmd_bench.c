@@ -2,32 +2,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "commands.h"
 #include "fail.h"
 #include "json.h"
 #include "peak.h"
 #include "runner.h"
+#include "statistics.h"
 
 enum { MAX_RUNS = 1000, MIN_RUNS = 5 };
 static const double MEASURE_SECONDS = 1.0;
 
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 typedef struct timing {
-    double least, lower, median, upper; /* milliseconds: minimum and quartiles */
+    quartiles of; /* milliseconds */
     int runs;
     int threads; /* 0 where the device is no cpu */
     double peak; /* GFLOP/s, 0 where it is not known */
@@ -45,12 +32,7 @@ static attune_status measure(const runner *r, timing *t)
     while (status == ATTUNE_OK && runs < MAX_RUNS &&
            (runs < MIN_RUNS || seconds_now() - start < MEASURE_SECONDS))
         status = runner_run(r, &times[runs++]);
-    qsort(times, (size_t)runs, sizeof *times, ascending);
-    *t = (timing){.least = times[0],
-                  .lower = times[runs / 4],
-                  .median = times[runs / 2],
-                  .upper = times[runs * 3 / 4],
-                  .runs = runs};
+    *t = (timing){.of = quartiles_of(times, runs), .runs = runs};
     return status;
 }
 
@@ -60,11 +42,11 @@ static void report(const options *o, const inputs *in, const char *fill, const c
     const char *const kernel = attune_plan_kernel(plan);
     char problem[512];
     attune_problem_print(&in->problem, problem, sizeof problem);
-    const double gflops = t->median > 0 ? problem_flops(&in->problem) / (t->median * 1e6) : 0;
+    const double gflops = t->of.median > 0 ? problem_flops(&in->problem) / (t->of.median * 1e6) : 0;
     if (!o->json) {
         printf("%s  fill %s\n%s  %s\n", problem, fill, device, kernel);
         printf("  median %.3f ms of %d runs (min %.3f, quartiles %.3f to %.3f), %.1f GFLOP/s",
-               t->median, t->runs, t->least, t->lower, t->upper, gflops);
+               t->of.median, t->runs, t->of.least, t->of.lower, t->of.upper, gflops);
         if (t->peak > 0)
             printf(", %.1f %% of the %.0f GFLOP/s FMA peak of %d thread%s", 100 * gflops / t->peak,
                    t->peak, t->threads, t->threads == 1 ? "" : "s");
@@ -80,10 +62,10 @@ static void report(const options *o, const inputs *in, const char *fill, const c
     json_text("engine", attune_plan_engine(plan));
     json_bool("reproducible", attune_plan_reproducible(plan));
     t->threads > 0 ? json_integer("threads", (uint64_t)t->threads) : json_null("threads");
-    json_number("milliseconds", t->median);
-    json_number("milliseconds_min", t->least);
-    json_number("milliseconds_q1", t->lower);
-    json_number("milliseconds_q3", t->upper);
+    json_number("milliseconds", t->of.median);
+    json_number("milliseconds_min", t->of.least);
+    json_number("milliseconds_q1", t->of.lower);
+    json_number("milliseconds_q3", t->of.upper);
     json_integer("runs", (uint64_t)t->runs);
     json_number("gflops", gflops);
     json_number("peak_gflops", t->peak > 0 ? t->peak : NAN);

@@ -9,5 +9,7 @@ int command_kernels(const options *o);
 int command_run(const options *o);
 int command_compare(const options *o);
 int command_bench(const options *o);
+int command_tune(const options *o);
+int command_tune_worker(const options *o); /* tune_worker.h */
 
 #endif

@@ -1,4 +1,4 @@
-/* attune: devices, kernels, run, compare, bench. */
+/* attune: devices, kernels, run, compare, bench, tune, db. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,7 +81,30 @@ static const command_row commands[] = {
      "where it is not "
      "known.",
      command_bench},
+    {"tune", "find the best kernel for problems on a device, and keep it in a database",
+     "--problem P... [--problem-file F] [--device ID] [--threads N] [--seed N]\n"
+     "  [--budget SECONDS] [--timeout SECONDS] [--db FILE] [--resume] [--json]\n"
+     "  " PLAN_OPTIONS "\n"
+     "  --budget        for all problems together; default 60 for each\n"
+     "  --timeout       what one step of a kernel (compiling, judging, a run) may take; default "
+     "60\n"
+     "  --db            default: $ATTUNE_DB, else attune/tuning.db in $XDG_DATA_HOME, else in "
+     "~/.local/share\n"
+     "  --resume        go on where the last run of the same device, build, problem and options "
+     "ended\n" ABOUT_PLAN_OPTIONS
+     "  Every candidate is compiled, judged against the exact answer, and only then timed, in "
+     "turns with the others, in a\n"
+     "  process of its own. The default stays unless another beats it by 3 % and not by noise. "
+     "Ctrl-C keeps what was measured.\n"
+     "  --json: problem device default_kernel default_milliseconds kernel milliseconds candidates "
+     "refused pruned rejected\n"
+     "  judged same_bits timed known untried untimed_device already_tuned interrupted.",
+     command_tune},
 };
+
+/* What `attune tune` starts. */
+static const command_row worker_command = {
+    "tune-worker", "", "--device ID --problem P --seed N --threads N", command_tune_worker};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int help(void)
@@ -97,6 +120,7 @@ static int help(void)
          "op=forward,b=2,hq=8,hkv=2,sq=128,sk=1024,d=64,dtype=f16,mask=causal\n"
          "\n"
          "Environment: ATTUNE_CACHE    folder of kernels compiled at run time; off: none are kept\n"
+         "             ATTUNE_DB       database of measurements; off: none is used\n"
          "             ATTUNE_DEVICE   device where none is given (default cpu)\n"
          "             ATTUNE_EMULATED seed=N: the random order in which an emulated device runs; "
          "conflicts: it counts those\n"
@@ -147,6 +171,8 @@ int main(int count, char **arguments)
         return finish(EXIT_DONE);
     }
     const char *const wanted = is_help ? arguments[2] : name;
+    if (strcmp(name, worker_command.name) == 0)
+        return run(&worker_command, count - 2, arguments + 2);
     for (int i = 0; i < COMMANDS; i++) {
         if (strcmp(wanted, commands[i].name) != 0) continue;
         if (!is_help) return finish(run(&commands[i], count - 2, arguments + 2));

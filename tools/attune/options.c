@@ -67,6 +67,25 @@ static int read_threads(options *o, const char *name, const char *value)
     return EXIT_DONE;
 }
 
+static int read_seconds(const char *name, const char *value, double *seconds)
+{
+    char *end;
+    *seconds = strtod(value, &end);
+    if (end == value || *end != '\0' || !(*seconds > 0) || *seconds > 1e7)
+        return fail(EXIT_BAD_INPUT, "%s: '%s' is no number of seconds up to 1e7", name, value);
+    return EXIT_DONE;
+}
+
+static int read_budget(options *o, const char *name, const char *value)
+{
+    return read_seconds(name, value, &o->budget);
+}
+
+static int read_timeout(options *o, const char *name, const char *value)
+{
+    return read_seconds(name, value, &o->timeout);
+}
+
 static int read_layout(options *o, const char *name, const char *value)
 {
     o->layout = value;
@@ -154,6 +173,9 @@ static const option_row rows[] = {
     FLAG_ROW("--why", why),
     FLAG_ROW("--reproducible", reproducible),
     FLAG_ROW("--tf32", tf32),
+    FLAG_ROW("--resume", resume),
+    FLAG_ROW("--tsv", tsv),
+    FLAG_ROW("--tuned", tuned),
     TEXT_ROW("--q", q),
     TEXT_ROW("--k", k),
     TEXT_ROW("--v", v),
@@ -162,6 +184,8 @@ static const option_row rows[] = {
     TEXT_ROW("--device", device),
     TEXT_ROW("--devices", devices),
     TEXT_ROW("--kernel", kernel),
+    TEXT_ROW("--db", db),
+    TEXT_ROW("--file", file),
     READ_ROW("--engine", read_engine),
     READ_ROW("--layout", read_layout),
     READ_ROW("--dtype", read_dtype),
@@ -170,6 +194,8 @@ static const option_row rows[] = {
     READ_ROW("--fill", read_fill),
     READ_ROW("--seed", read_seed),
     READ_ROW("--threads", read_threads),
+    READ_ROW("--budget", read_budget),
+    READ_ROW("--timeout", read_timeout),
     READ_ROW("--problem", add_problem),
     READ_ROW("--problem-file", read_problem_file),
 };
@@ -186,7 +212,7 @@ static bool is_accepted(const char *accepted, const char *name)
 int options_parse(int count, char **arguments, const char *command, const char *accepted,
                   options *o)
 {
-    *o = (options){.seed = 1};
+    *o = (options){.seed = 1, .timeout = 60};
     o->problems = allocate(MAX_PROBLEMS * sizeof *o->problems);
     for (int i = 0; i < count; i++) {
         const char *const argument = arguments[i];

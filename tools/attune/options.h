@@ -9,10 +9,10 @@
 enum { MAX_PROBLEMS = 4096 };
 
 typedef struct options {
-    bool json, why, help, reproducible, tf32;
+    bool json, why, help, reproducible, tf32, resume, tsv, tuned;
     const char *q, *k, *v, *out, *lse;
     const char *device, *devices, *kernel, *engine, *layout, *fill;
-    const char *problem_file;
+    const char *problem_file, *db, *file;
     const char **problems; /* of --problem and --problem-file, in their order */
     int problem_count;
     bool has_dtype, has_mask, has_scale, has_seed;
@@ -21,7 +21,8 @@ typedef struct options {
     double scale;
     unsigned long long seed;
     int threads;
-    char *file_text; /* owner of the strings of --problem-file */
+    double budget, timeout; /* seconds */
+    char *file_text;        /* owner of the strings of --problem-file */
 } options;
 
 /* Parses what follows the subcommand. `accepted`: the options that it knows, "--json --device …", as its help prints them. 0, or EXIT_BAD_INPUT

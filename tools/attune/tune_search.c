@@ -1,0 +1,501 @@
+#include "tune_search.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "statistics.h"
+#include "tune_worker.h"
+
+enum {
+    EXHAUSTIVE = 8,     /* so many are all timed to the end */
+    LAST = 4,           /* so many halving leaves for the last rung */
+    SCREEN_SAMPLES = 3, /* of a candidate at its first timing */
+    LAST_SAMPLES = 21,
+    LEAST_WARPS =
+        4 /* a multiprocessor of either vendor has four schedulers; fewer warps leave some idle */
+};
+
+/* What a candidate may cost, in times of the best: beyond it is given up. */
+static const double HOPELESS = 2.0;
+/* The share of the time that goes into compiling, judging and a first timing. */
+static const double SCREENING = 0.6;
+
+typedef struct candidate {
+    char id[96], engine[16];
+    bool reproducible;
+    int block_q, block_k, threads;
+    double distance; /* from the default, in octaves of its sizes */
+    bool alive;      /* may still win */
+    bool known;      /* measured by the run that this one goes on with */
+    attune_measurement of;
+    char bits[24];
+    double times[WORKER_MOST_SAMPLES]; /* of the present rung */
+} candidate;
+
+typedef struct search {
+    const options *options;
+    attune_tuning_db *db;
+    attune_context *context;
+    const attune_problem *problem;
+    attune_plan_options plan;
+    int64_t run;
+    double start, end;
+    bool untimed;
+    candidate *candidates; /* the default first */
+    int count, head_dim;
+    tune_worker worker;
+    int rung;
+    double best; /* milliseconds */
+    tune_result *result;
+} search;
+
+/* ---- progress ---- */
+
+static void show_progress(const search *s, const char *doing, int done, int all)
+{
+    if (s->options->json || !isatty(STDERR_FILENO)) return;
+    enum { WIDTH = 24 };
+    const int full = all > 0 ? done * WIDTH / all : 0;
+    fprintf(stderr, "\r\033[K  [%.*s%.*s] %s %d of %d", full, "########################",
+            WIDTH - full, "                        ", doing, done, all);
+    if (isfinite(s->best)) fprintf(stderr, ", best %.4g ms", s->best);
+    fflush(stderr);
+}
+
+static void clear_progress(const search *s)
+{
+    if (!s->options->json && isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
+}
+
+/* What the user should see while it goes on: rejections. */
+static void tell(const search *s, const candidate *c, const char *what, const char *why)
+{
+    if (s->options->json) return;
+    clear_progress(s);
+    printf("  %s %s: %s\n", what, c->id, why);
+    fflush(stdout);
+}
+
+/* ---- candidates ---- */
+
+static double octaves(int a, int b)
+{
+    return fabs(log2((double)(a > 0 ? a : 1) / (b > 0 ? b : 1)));
+}
+
+/* Of the kernels that compute the problem those of the first one's head_dim. */
+static int add_candidate(const attune_kernel_info *kernel, void *user)
+{
+    search *const s = user;
+    if (kernel->preference == NULL) return 0;
+    if (kernel->reason) {
+        s->result->counts.refused++;
+        return 0;
+    }
+    if (s->count == 0) s->head_dim = kernel->head_dim;
+    if (kernel->head_dim != s->head_dim || s->count == TUNE_MOST_CANDIDATES) return 0;
+    candidate *const c = &s->candidates[s->count++];
+    *c = (candidate){.reproducible = kernel->reproducible != 0,
+                     .block_q = kernel->block_q,
+                     .block_k = kernel->block_k,
+                     .threads = kernel->threads};
+    snprintf(c->id, sizeof c->id, "%s", kernel->id);
+    snprintf(c->engine, sizeof c->engine, "%s", kernel->engine);
+    attune_measurement_init(&c->of);
+    return 0;
+}
+
+static int by_distance(const void *left, const void *right)
+{
+    const candidate *const a = left, *const b = right;
+    return (a->distance > b->distance) - (a->distance < b->distance);
+}
+
+/* The default first, then its neighbours: where time runs out, the likeliest have been tried. */
+static attune_status find_candidates(search *s)
+{
+    attune_plan_options plan = s->plan;
+    plan.deterministic = 1;
+    const attune_status status =
+        attune_kernels_visit(s->context, s->problem, &plan, add_candidate, s);
+    if (status != ATTUNE_OK) return status;
+    if (s->count == 0) { /* the plan's own sentence says why */
+        attune_plan *none;
+        const attune_status refused = attune_plan_create(s->context, s->problem, &plan, &none);
+        if (refused == ATTUNE_OK) attune_plan_destroy(none);
+        return refused == ATTUNE_OK ? ATTUNE_INTERNAL_ERROR : refused;
+    }
+    const candidate *const first = &s->candidates[0];
+    for (int i = 0; i < s->count; i++) {
+        candidate *const c = &s->candidates[i];
+        c->distance = octaves(c->block_q, first->block_q) + octaves(c->block_k, first->block_k) +
+                      octaves(c->threads, first->threads) +
+                      (strcmp(c->engine, first->engine) == 0 ? 0.0 : 2.0) + 1e-6 * i;
+    }
+    qsort(s->candidates + 1, (size_t)s->count - 1, sizeof *s->candidates, by_distance);
+    snprintf(s->result->default_kernel, sizeof s->result->default_kernel, "%s", first->id);
+    s->result->counts.candidates = s->count;
+    return ATTUNE_OK;
+}
+
+/* ---- what the run knows already ---- */
+
+static int take_known(const attune_measurement *m, void *user)
+{
+    search *const s = user;
+    for (int i = 0; i < s->count; i++) {
+        candidate *const c = &s->candidates[i];
+        if (strcmp(c->id, m->kernel) != 0) continue;
+        c->known = true;
+        c->alive = m->invalid == NULL;
+        c->of = *m;
+        c->of.kernel = c->id;
+        c->of.invalid = NULL;
+        snprintf(c->bits, sizeof c->bits, "%s", m->bits);
+        c->of.bits = c->bits;
+        if (m->rung > s->rung) s->rung = m->rung;
+    }
+    return 0;
+}
+
+static attune_status begin_run(search *s)
+{
+    int32_t resume = s->options->resume;
+    attune_status status = attune_tuning_run_begin(s->db, s->context, s->problem, &s->plan,
+                                                   s->candidates[0].id, &resume, &s->run);
+    s->result->already_tuned = status == ATTUNE_OK && resume == ATTUNE_TUNING_FINISHED;
+    if (status == ATTUNE_OK && resume == ATTUNE_TUNING_RESUMED)
+        status = attune_tuning_run_visit(s->db, s->run, take_known, s);
+    for (int i = 0; i < s->count; i++) {
+        const candidate *const c = &s->candidates[i];
+        s->result->counts.known += c->known;
+        if (c->alive && c->of.milliseconds < s->best) s->best = c->of.milliseconds;
+    }
+    return status;
+}
+
+/* ---- asking the worker ---- */
+
+static worker_answer ask(search *s, candidate *c, double seconds, const char *format, int samples)
+{
+    char question[256];
+    snprintf(question, sizeof question, format, c->id, samples);
+    return worker_ask(&s->worker, seconds, question);
+}
+
+static attune_status record(search *s, const candidate *c, int rung)
+{
+    attune_measurement m = c->of;
+    m.kernel = c->id;
+    m.rung = rung;
+    m.bits = c->bits;
+    return attune_tuning_record(s->db, s->run, &m);
+}
+
+/* Writes down why a candidate cannot win. */
+static int give_up(search *s, candidate *c, const char *what, const char *why)
+{
+    char reason[WORKER_LINE];
+    snprintf(reason, sizeof reason, "%s", why);
+    tell(s, c, what, reason);
+    c->alive = false;
+    c->of.invalid = reason;
+    const attune_status status = record(s, c, s->rung);
+    c->of.invalid = NULL;
+    return status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
+}
+
+/* ---- screening ---- */
+
+/* Bits are promised by engines vector and simt together, and by the reproducible kernels of one matrix unit, whose number ends their ids. */
+static bool must_agree(const candidate *a, const candidate *b)
+{
+    if (!a->reproducible || !b->reproducible) return false;
+    const bool a_matrix = strcmp(a->engine, "matrix") == 0,
+               b_matrix = strcmp(b->engine, "matrix") == 0;
+    const char *const a_unit = strrchr(a->id, 'u'), *const b_unit = strrchr(b->id, 'u');
+    if (a_matrix != b_matrix) return false;
+    return !a_matrix || (a_unit && b_unit && strcmp(a_unit, b_unit) == 0);
+}
+
+/* The first candidate that c must agree with and does not; NULL where there is none. */
+static const candidate *contradicted(search *s, const candidate *c)
+{
+    for (const candidate *other = s->candidates; other < s->candidates + s->count; other++) {
+        if (other == c || !other->alive || other->bits[0] == '\0' || !must_agree(other, c))
+            continue;
+        if (strcmp(other->bits, c->bits) != 0) return other;
+        s->result->same_bits++;
+        return NULL;
+    }
+    return NULL;
+}
+
+static void take_quartiles(candidate *c, int samples)
+{
+    const quartiles of = quartiles_of(c->times, samples);
+    c->of.milliseconds = of.median;
+    c->of.milliseconds_q1 = of.lower;
+    c->of.milliseconds_q3 = of.upper;
+    c->of.milliseconds_min = of.least;
+    c->of.samples = samples;
+}
+
+/* Adds to c->times from `had` on what the worker's answer lists. */
+static int read_times(candidate *c, const char *line, int had)
+{
+    char *end;
+    for (double time; had < WORKER_MOST_SAMPLES; line = end) {
+        time = strtod(line, &end);
+        if (end == line) break;
+        c->times[had++] = time;
+    }
+    return had;
+}
+
+/* What one question may take: --timeout, or, where it is more, ten times what the samples should. */
+static double patience(const search *s, int samples)
+{
+    const double expected = isfinite(s->best) ? 1e-3 * s->best * samples * 10 : 0;
+    return fmax(s->options->timeout, expected);
+}
+
+typedef enum outcome { GO_ON, NEXT, STOP, BROKEN } outcome;
+
+/* Turns an answer that is not WORKER_OK into what follows from it. */
+static outcome no_answer(search *s, candidate *c, worker_answer answer, int *code)
+{
+    if (answer == WORKER_STOPPED) return STOP;
+    if (answer == WORKER_NO_WORKER) {
+        *code = fail(EXIT_FAILED, "%s", s->worker.line);
+        return BROKEN;
+    }
+    *code = give_up(s, c, "rejected", s->worker.line);
+    s->result->counts.rejected++;
+    return *code == EXIT_DONE ? NEXT : BROKEN;
+}
+
+static outcome prune(search *s, candidate *c, int *code)
+{
+    char why[128] = "";
+    sscanf(s->worker.line, "%" SCNd32 " %" SCNd64 " %" SCNd32, &c->of.registers, &c->of.spill_bytes,
+           &c->of.resident_warps);
+    if (c == s->candidates) return GO_ON; /* the default is measured in any case */
+    if (c->of.spill_bytes > 0)
+        snprintf(why, sizeof why, "spills %" PRId64 " bytes of a work-item", c->of.spill_bytes);
+    else if (c->of.resident_warps >= 0 && c->of.resident_warps < LEAST_WARPS)
+        snprintf(why, sizeof why, "%" PRId32 " warps at once leave schedulers idle",
+                 c->of.resident_warps);
+    if (why[0] == '\0') return GO_ON;
+    s->result->counts.pruned++;
+    *code = give_up(s, c, "pruned", why);
+    return *code == EXIT_DONE ? NEXT : BROKEN;
+}
+
+/* Loads, judges, compares bits and, where times mean something, times a candidate for the first time. */
+static outcome screen(search *s, candidate *c, int *code)
+{
+    worker_answer answer = ask(s, c, s->options->timeout, "load %s", 0);
+    if (answer != WORKER_OK) return no_answer(s, c, answer, code);
+    outcome next = prune(s, c, code);
+    if (next != GO_ON) return next;
+    answer = ask(s, c, s->options->timeout, "judge %s", 0);
+    if (answer != WORKER_OK) return no_answer(s, c, answer, code);
+    sscanf(s->worker.line, "%lf %23s", &c->of.bound_ratio, c->bits);
+    const candidate *const other = contradicted(s, c);
+    if (other) {
+        snprintf(s->worker.line, sizeof s->worker.line,
+                 "its bits are not those of %s, as is promised", other->id);
+        return no_answer(s, c, WORKER_NO, code);
+    }
+    c->alive = true;
+    s->result->counts.judged++;
+    if (!s->untimed) {
+        answer = ask(s, c, patience(s, SCREEN_SAMPLES), "time %s %d", SCREEN_SAMPLES);
+        if (answer != WORKER_OK) return no_answer(s, c, answer, code);
+        const int samples = read_times(c, s->worker.line, 0);
+        take_quartiles(c, samples);
+        s->result->counts.timed++;
+        if (c->of.milliseconds < s->best) s->best = c->of.milliseconds;
+    }
+    const attune_status status = record(s, c, s->rung);
+    if (status == ATTUNE_OK) return GO_ON;
+    *code = fail_status(status);
+    return BROKEN;
+}
+
+/* Until the share of time for it is over. The default comes first, whatever the time. */
+static int screen_all(search *s)
+{
+    const double end = s->start + (s->untimed ? 1.0 : SCREENING) * (s->end - s->start);
+    int code = EXIT_DONE;
+    for (int i = 0; i < s->count; i++) {
+        candidate *const c = &s->candidates[i];
+        if (c->known) continue;
+        if (i > 0 && (seconds_now() > end || s->result->interrupted)) {
+            s->result->counts.untried++;
+            continue;
+        }
+        show_progress(s, "screened", i, s->count);
+        const outcome next = screen(s, c, &code);
+        if (next == BROKEN) return code;
+        if (next == STOP) {
+            s->result->interrupted = true;
+            s->result->counts.untried++;
+        }
+    }
+    clear_progress(s);
+    return EXIT_DONE;
+}
+
+/* ---- halving ---- */
+
+static int by_time(const void *left, const void *right)
+{
+    const candidate *const a = *(candidate *const *)left, *const b = *(candidate *const *)right;
+    return (a->of.milliseconds > b->of.milliseconds) - (a->of.milliseconds < b->of.milliseconds);
+}
+
+/* Those that may still win and were timed, the fastest first. */
+static int alive(search *s, candidate **field)
+{
+    int count = 0;
+    for (int i = 0; i < s->count; i++)
+        if (s->candidates[i].alive && isfinite(s->candidates[i].of.milliseconds))
+            field[count++] = &s->candidates[i];
+    qsort(field, (size_t)count, sizeof *field, by_time);
+    return count;
+}
+
+static double least_of(const double *times, int count)
+{
+    double least = INFINITY;
+    for (int i = 0; i < count; i++) least = fmin(least, times[i]);
+    return least;
+}
+
+/* Keeps the first `kept` of the field, and the default, which every other is measured against. */
+static int keep(search *s, candidate **field, int count, int kept)
+{
+    int left = 0;
+    for (int i = 0; i < count; i++) {
+        if (i < kept || field[i] == s->candidates)
+            field[left++] = field[i];
+        else
+            field[i]->alive = false;
+    }
+    return left;
+}
+
+/* Times the field in turns, so that what slows the machine slows them all. One that is hopeless after two turns drops out; the last rung ends
+ * early where its time is over, and not before each has SCREEN_SAMPLES. */
+static int run_rung(search *s, candidate **field, int count, int samples, double end)
+{
+    int had[TUNE_MOST_CANDIDATES] = {0};
+    int code = EXIT_DONE;
+    s->rung++;
+    for (int turn = 0; turn < samples; turn++) {
+        if (turn >= SCREEN_SAMPLES && seconds_now() > end) break;
+        show_progress(s, "timed: turn", turn, samples);
+        for (int i = 0; i < count; i++) {
+            candidate *const c = field[i];
+            if (!c->alive) continue;
+            const worker_answer answer = ask(s, c, patience(s, 1), "time %s %d", 1);
+            if (answer != WORKER_OK) {
+                const outcome next = no_answer(s, c, answer, &code);
+                if (next == BROKEN) return code;
+                if (next == STOP) s->result->interrupted = true;
+                if (s->result->interrupted) break;
+                continue;
+            }
+            had[i] = read_times(c, s->worker.line, had[i]);
+            const double least = least_of(c->times, had[i]);
+            if (least < s->best) s->best = least;
+            if (turn >= 1 && least > HOPELESS * s->best && c != s->candidates) c->alive = false;
+        }
+        if (s->result->interrupted) break;
+    }
+    clear_progress(s);
+    for (int i = 0; i < count; i++) {
+        candidate *const c = field[i];
+        if (had[i] == 0 || (!c->alive && c->of.invalid)) continue;
+        take_quartiles(c, had[i]);
+        const attune_status status = record(s, c, s->rung);
+        if (status != ATTUNE_OK) return fail_status(status);
+    }
+    return EXIT_DONE;
+}
+
+static int halve(search *s)
+{
+    candidate **const field = allocate((size_t)s->count * sizeof(candidate *));
+    int code = EXIT_DONE, samples = SCREEN_SAMPLES;
+    int count = alive(s, field);
+    for (int i = 0; i < count; i++)
+        if (field[i]->of.milliseconds > HOPELESS * s->best && field[i] != s->candidates)
+            field[i]->alive = false;
+    count = alive(s, field);
+    while (count > EXHAUSTIVE && code == EXIT_DONE && !s->result->interrupted) {
+        code = run_rung(s, field, count, samples, s->end);
+        samples = samples * 2 < LAST_SAMPLES ? samples * 2 : LAST_SAMPLES;
+        count = alive(s, field);
+        const int half = (count + 1) / 2;
+        count = keep(s, field, count, half > LAST ? half : LAST);
+    }
+    if (code == EXIT_DONE && !s->result->interrupted && count > 1)
+        code = run_rung(s, field, count, LAST_SAMPLES, s->end);
+    free(field);
+    return code;
+}
+
+/* ---- one problem ---- */
+
+static int finish(search *s)
+{
+    const bool complete = !s->result->interrupted && s->result->counts.untried == 0;
+    attune_status status = complete ? attune_tuning_run_finish(s->db, s->run) : ATTUNE_OK;
+    if (status == ATTUNE_OK) status = attune_tuning_run_winner(s->db, s->run, &s->result->winner);
+    return status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
+}
+
+int tune_search(const options *o, attune_tuning_db *db, attune_context *context,
+                const attune_problem *problem, double seconds, tune_result *result)
+{
+    *result = (tune_result){.counts.candidates = 0};
+    char text[512];
+    attune_problem_print(problem, text, sizeof text);
+    const attune_tuning_state *state;
+    search s = {.options = o,
+                .db = db,
+                .context = context,
+                .problem = problem,
+                .plan = options_of_plan(o),
+                .start = seconds_now(),
+                .worker = {.options = o, .problem = text},
+                .best = INFINITY,
+                .result = result};
+    s.end = s.start + seconds;
+    s.candidates = allocate(TUNE_MOST_CANDIDATES * sizeof *s.candidates);
+    attune_status status = attune_context_tuning(context, &state);
+    if (status == ATTUNE_OK) s.untimed = result->untimed = state->untimed != 0;
+    if (status == ATTUNE_OK) status = find_candidates(&s);
+    if (status == ATTUNE_OK) status = begin_run(&s);
+    int code = status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
+    if (code == EXIT_DONE && !result->already_tuned) {
+        code = screen_all(&s);
+        if (code == EXIT_DONE && !s.untimed && !result->interrupted) code = halve(&s);
+        if (code == EXIT_DONE && !result->interrupted && !s.candidates[0].alive &&
+            !s.candidates[0].known)
+            code = fail(EXIT_FAILED, "the default kernel %s is not right on this device",
+                        s.candidates[0].id);
+    }
+    worker_close(&s.worker);
+    if (code == EXIT_DONE) code = finish(&s);
+    free(s.candidates);
+    return code;
+}

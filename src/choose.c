@@ -261,30 +261,30 @@ ranked_kernel *kernels_ranked(const kernel_request *request)
 }
 
 void kernel_preference(const kernel_request *request, const ranked_kernel *kernel,
-                       char text[KERNEL_REASON_SIZE])
+                       char text[KERNEL_PREFERENCE_SIZE])
 {
     char problem[PROBLEM_TEXT_SIZE];
     const measured_winner *const winner = kernel->winner;
     switch (kernel->level) {
     case LEVEL_HINT:
-        snprintf(text, KERNEL_REASON_SIZE, "the hint");
+        snprintf(text, KERNEL_PREFERENCE_SIZE, "the hint");
         break;
     case LEVEL_MEASURED:
         attune_problem_print(&winner->problem, problem, sizeof problem);
-        snprintf(text, KERNEL_REASON_SIZE, "won here: %.4g ms, the default %.4g, for %s",
+        snprintf(text, KERNEL_PREFERENCE_SIZE, "won here: %.4g ms, the default %.4g, for %s",
                  winner->milliseconds, winner->default_milliseconds, problem);
         break;
     case LEVEL_CLASS:
     case LEVEL_FAMILY:
-        snprintf(text, KERNEL_REASON_SIZE, "built-in choice for %s",
+        snprintf(text, KERNEL_PREFERENCE_SIZE, "built-in choice for %s",
                  kernel->level == LEVEL_CLASS ? request->caps->device_class
                                               : request->caps->family);
         break;
     case LEVEL_ANY:
-        snprintf(text, KERNEL_REASON_SIZE, "built-in choice for every device");
+        snprintf(text, KERNEL_PREFERENCE_SIZE, "built-in choice for every device");
         break;
     default:
-        snprintf(text, KERNEL_REASON_SIZE, "no choice for this problem");
+        snprintf(text, KERNEL_PREFERENCE_SIZE, "no choice for this problem");
     }
 }
 

@@ -7,7 +7,12 @@
 
 #include <stdbool.h>
 
-enum { KERNEL_REASON_SIZE = 256, KERNEL_ID_SIZE = 96, REQUEST_OPTIONS_SIZE = 128 };
+enum {
+    KERNEL_REASON_SIZE = 256,
+    KERNEL_PREFERENCE_SIZE = 640,
+    KERNEL_ID_SIZE = 96,
+    REQUEST_OPTIONS_SIZE = 128
+};
 
 /* What won on this device for a problem: see attune/tuning.h. */
 typedef struct measured_winner {
@@ -78,7 +83,7 @@ double problem_distance(const attune_problem *a, const attune_problem *b);
 
 /* Why the kernel stands where it stands, in a clause. */
 void kernel_preference(const kernel_request *request, const ranked_kernel *kernel,
-                       char text[KERNEL_REASON_SIZE]);
+                       char text[KERNEL_PREFERENCE_SIZE]);
 
 /* The first accepted kernel of ranked[first..]: its place, or -1. */
 int plan_choose(const kernel_request *request, const ranked_kernel *ranked, int first,

@@ -242,7 +242,7 @@ attune_status attune_kernels_visit(attune_context *context, const attune_problem
 
     bool stop = false;
     for (int i = 0; i < request.table->row_count && !stop; i++) {
-        char reason[KERNEL_REASON_SIZE], preference[KERNEL_REASON_SIZE];
+        char reason[KERNEL_REASON_SIZE], preference[KERNEL_PREFERENCE_SIZE];
         kernel_choice choice;
         const attune_kernel_row *const row = ranked[i].row;
         const bool accepted = kernel_accepts(&request, row, &choice, reason);

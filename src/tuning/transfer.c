@@ -104,6 +104,8 @@ static attune_status read_value(const struct column *column, const char *text,
 {
     enum { LONGEST_TEXT = 1024 };
     char *end;
+    if (text == NULL && !column->optional && column->type == VALUE_TEXT)
+        text = ""; /* which TSV cannot tell from no value */
     if (text == NULL && !column->optional)
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is missing", column->name);
     *value = text_value(text);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "attune/device.h"
+#include "attune/tuning.h"
 #include "commands.h"
 #include "fail.h"
 #include "inputs.h"
@@ -32,13 +33,30 @@ static int print_kernel(const attune_kernel_info *kernel, void *user)
         json_text("engine", kernel->engine);
         json_bool("reproducible", kernel->reproducible);
         json_text("reason", kernel->reason);
+        json_text("preference", kernel->preference);
         json_end();
     } else {
-        printf("%-48s %-7s %s%s%s%s\n", kernel->id, kernel->engine,
-               kernel->reproducible ? "reproducible" : "usual", kernel->tf32 ? " tf32" : "",
-               kernel->reason ? "  no: " : "", kernel->reason ? kernel->reason : "");
+        printf("%-48s %-7s %s%s", kernel->id, kernel->engine,
+               kernel->reproducible ? "reproducible" : "usual", kernel->tf32 ? " tf32" : "");
+        if (kernel->reason) printf("  no: %s", kernel->reason);
+        if (o->why && !kernel->reason && kernel->preference) printf("  %s", kernel->preference);
+        putchar('\n');
     }
     return 0;
+}
+
+/* With --why: whether measurements had a say. */
+static attune_status print_tuning(const options *o, attune_context *context)
+{
+    const attune_tuning_state *state;
+    const attune_status status = attune_context_tuning(context, &state);
+    if (status != ATTUNE_OK || !o->why || o->json) return status;
+    if (state->winners > 0)
+        printf("measurements: %s, %d for this device and build\n", state->path,
+               (int)state->winners);
+    else
+        printf("measurements: none, %s\n", state->reason);
+    return status;
 }
 
 int command_kernels(const options *o)
@@ -51,6 +69,7 @@ int command_kernels(const options *o)
     const attune_plan_options plan = options_of_plan(o);
     listing l = {.options = o};
     attune_status status = attune_context_open(o->device, NULL, &context);
+    if (status == ATTUNE_OK) status = print_tuning(o, context);
     if (status == ATTUNE_OK)
         status = attune_kernels_visit(context, o->problem_count ? &problem : NULL, &plan,
                                       print_kernel, &l);

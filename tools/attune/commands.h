@@ -10,6 +10,10 @@ int command_run(const options *o);
 int command_compare(const options *o);
 int command_bench(const options *o);
 int command_tune(const options *o);
+int command_db_export(const options *o);
+int command_db_import(const options *o);
+int command_db_show(const options *o);
+int command_db_best(const options *o);
 int command_tune_worker(const options *o); /* tune_worker.h */
 
 #endif

@@ -91,6 +91,12 @@ void json_number(const char *key, double value)
     printf("%.9g", value);
 }
 
+void json_literal(const char *key, const char *number)
+{
+    print_key(key);
+    fputs(number, stdout);
+}
+
 void json_end(void)
 {
     puts("}");

@@ -13,6 +13,8 @@ void json_integer(const char *key, uint64_t value);
 void json_null(const char *key);
 /* A NaN or an infinity, which JSON cannot say, becomes null. */
 void json_number(const char *key, double value);
+/* A number as it is spelled already. */
+void json_literal(const char *key, const char *number);
 void json_end(void);
 
 #endif

@@ -7,11 +7,22 @@
 #include "fail.h"
 
 /* The options of a plan, which several commands share. */
-#define PLAN_OPTIONS "[--kernel GLOB] [--engine vector|simt|matrix] [--reproducible] [--tf32]"
+#define PLAN_OPTIONS                                                                               \
+    "[--kernel GLOB] [--engine vector|simt|matrix] [--reproducible] [--tf32] [--deterministic]"
 #define ABOUT_PLAN_OPTIONS                                                                         \
     "  --engine        no other engine will do\n"                                                  \
     "  --reproducible  only kernels whose bits depend on no tile, batch or chunk\n"                \
-    "  --tf32          f32 may be read as tf32 (--engine matrix implies it)\n"
+    "  --tf32          f32 may be read as tf32 (--engine matrix implies it)\n"                     \
+    "  --deterministic what was measured on this device has no say\n"
+
+#define ABOUT_ROWS                                                                                 \
+    "  run backend device platform device_class driver compute_units version text_hash compiler "  \
+    "problem options\n"                                                                            \
+    "  default_kernel started finished kernel rung invalid (why it must not be used) "             \
+    "milliseconds (the median)\n"                                                                  \
+    "  milliseconds_q1 milliseconds_q3 milliseconds_min samples bound_ratio bits registers "       \
+    "spill_bytes resident_warps\n"                                                                 \
+    "  measured."
 
 typedef struct command_row {
     const char *name, *summary, *usage;
@@ -28,9 +39,10 @@ static const command_row commands[] = {
      "[--device ID] [--problem P] [--why] [--json]\n"
      "  " PLAN_OPTIONS "\n"
      "  --problem P     judge each kernel for this problem\n"
-     "  --why           list those that cannot run too, with the reason\n" ABOUT_PLAN_OPTIONS
+     "  --why           list those that cannot run too, with the reason, and say why each stands "
+     "where it does\n" ABOUT_PLAN_OPTIONS
      "  Each with its engine, and whether it is reproducible or usual.\n"
-     "  --json: kernel engine reproducible reason (null: it can run).",
+     "  --json: kernel engine reproducible reason (null: it can run) preference.",
      command_kernels},
     {"run", "attention of NumPy files",
      "--q Q.npy --k K.npy --v V.npy --out O.npy [--lse L.npy]\n"
@@ -100,6 +112,27 @@ static const command_row commands[] = {
      "refused pruned rejected\n"
      "  judged same_bits timed known untried untimed_device already_tuned interrupted.",
      command_tune},
+    {"db show", "what was measured, and what became of each kernel",
+     "[--db FILE] [--json | --tsv]\n" ABOUT_ROWS, command_db_show},
+    {"db best", "what won for each device, build and problem",
+     "[--db FILE] [--json | --tsv]\n"
+     "  --json, --tsv: backend device platform device_class driver compute_units version text_hash "
+     "compiler problem options\n"
+     "  default_kernel default_milliseconds kernel milliseconds run started finished.",
+     command_db_best},
+    {"db export", "every measurement, for another machine; or a table for the library's next build",
+     "[--db FILE] [--tsv | --tuned [--device ID] [--file TABLE]]\n"
+     "  --tuned         backends/<x>/tuned.tsv with the winners of the class of --device put in "
+     "before its other lines\n"
+     "  --file          the table that they are put into; default the built-in one, which has no "
+     "lines of other processors\n"
+     "  One JSON object a line, or with --tsv a line of names and then tab-separated "
+     "values:\n" ABOUT_ROWS,
+     command_db_export},
+    {"db import", "what db export wrote, all or nothing",
+     "--file FILE [--db FILE]\n"
+     "  --file          JSON lines or TSV; - is standard input. What is there already stays.",
+     command_db_import},
 };
 
 /* What `attune tune` starts. */
@@ -159,6 +192,19 @@ static int run(const command_row *command, int count, char **arguments)
     return code;
 }
 
+/* The row of a command whose name may be of two words, `used` of the given ones; NULL where there is none. */
+static const command_row *find_command(int count, char **words, int *used)
+{
+    char name[32];
+    const bool is_pair = strcmp(words[0], "db") == 0 && count > 1;
+    snprintf(name, sizeof name, "%s%s%.20s", words[0], is_pair ? " " : "", is_pair ? words[1] : "");
+    *used = is_pair ? 2 : 1;
+    if (strcmp(name, worker_command.name) == 0) return &worker_command;
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0) return &commands[i];
+    return NULL;
+}
+
 int main(int count, char **arguments)
 {
     if (count < 2) return fail(EXIT_BAD_INPUT, "no command is given (attune help lists them)");
@@ -170,14 +216,14 @@ int main(int count, char **arguments)
         printf("attune %s\n", attune_version());
         return finish(EXIT_DONE);
     }
-    const char *const wanted = is_help ? arguments[2] : name;
-    if (strcmp(name, worker_command.name) == 0)
-        return run(&worker_command, count - 2, arguments + 2);
-    for (int i = 0; i < COMMANDS; i++) {
-        if (strcmp(wanted, commands[i].name) != 0) continue;
-        if (!is_help) return finish(run(&commands[i], count - 2, arguments + 2));
-        print_usage(&commands[i]);
-        return finish(EXIT_DONE);
-    }
-    return fail(EXIT_BAD_INPUT, "no command '%s' (attune help lists them)", wanted);
+    int used;
+    const int first = is_help ? 2 : 1;
+    const command_row *const command = find_command(count - first, arguments + first, &used);
+    if (!command && strcmp(arguments[first], "db") == 0)
+        return fail(EXIT_BAD_INPUT, "db: show, best, export or import (attune help lists them)");
+    if (!command)
+        return fail(EXIT_BAD_INPUT, "no command '%s' (attune help lists them)", arguments[first]);
+    if (!is_help) return finish(run(command, count - first - used, arguments + first + used));
+    print_usage(command);
+    return finish(EXIT_DONE);
 }

@@ -173,6 +173,7 @@ static const option_row rows[] = {
     FLAG_ROW("--why", why),
     FLAG_ROW("--reproducible", reproducible),
     FLAG_ROW("--tf32", tf32),
+    FLAG_ROW("--deterministic", deterministic),
     FLAG_ROW("--resume", resume),
     FLAG_ROW("--tsv", tsv),
     FLAG_ROW("--tuned", tuned),
@@ -264,5 +265,6 @@ attune_plan_options options_of_plan(const options *o)
     plan.engine = o->engine;
     plan.reproducible = o->reproducible;
     plan.allow_tf32 = o->tf32;
+    plan.deterministic = o->deterministic;
     return plan;
 }

@@ -9,7 +9,7 @@
 enum { MAX_PROBLEMS = 4096 };
 
 typedef struct options {
-    bool json, why, help, reproducible, tf32, resume, tsv, tuned;
+    bool json, why, help, reproducible, tf32, deterministic, resume, tsv, tuned, against_default;
     const char *q, *k, *v, *out, *lse;
     const char *device, *devices, *kernel, *engine, *layout, *fill;
     const char *problem_file, *db, *file;
@@ -31,7 +31,7 @@ int options_parse(int count, char **arguments, const char *command, const char *
                   options *options);
 void options_free(options *options);
 
-/* --kernel, --engine, --reproducible and --tf32, for a plan. */
+/* --kernel, --engine, --reproducible, --tf32 and --deterministic, for a plan. */
 attune_plan_options options_of_plan(const options *options);
 
 #endif

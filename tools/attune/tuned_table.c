@@ -1,0 +1,308 @@
+#include "tuned_table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attune/device.h"
+#include "database.h"
+#include "fail.h"
+
+/* A line of tuned.tsv. Lines of one place in the table stand in their order of preference. */
+typedef struct line {
+    char device_class[32], op[16], dtype[8];
+    int head_dim;
+    int64_t max_seqlen_q; /* INT64_MAX: any */
+    int preference;
+    char kernel[96];
+} line;
+
+/* What won for a problem, by the options that it was sought with. */
+typedef struct win {
+    char dtype[8], kernel[96];
+    int head_dim, preference; /* winners sought without options first */
+    int64_t seqlen_q;
+    double gain; /* octaves that it is faster than the default */
+} win;
+
+typedef struct table {
+    const attune_tuning_state *state;
+    attune_context *context;
+    line *lines;
+    win *wins;
+    int line_count, win_count;
+} table;
+
+/* ---- winners ---- */
+
+typedef struct kernel_search {
+    const char *id;
+    int head_dim;
+} kernel_search;
+
+static int find_kernel(const attune_kernel_info *kernel, void *user)
+{
+    kernel_search *const search = user;
+    if (strcmp(kernel->id, search->id) == 0) search->head_dim = kernel->head_dim;
+    return search->head_dim != 0;
+}
+
+/* Winners of the class count whatever device of it they were measured on; of other texts none does. */
+static int take_winner(const attune_tuning_value *values, int count, void *user)
+{
+    table *const t = user;
+    const char *at[8] = {NULL};
+    static const char *const names[] = {
+        "backend", "device_class", "text_hash",    "problem",
+        "options", "kernel",       "milliseconds", "default_milliseconds"};
+    for (int n = 0; n < 8; n++)
+        for (int i = 0; i < count; i++)
+            if (strcmp(values[i].column, names[n]) == 0) at[n] = values[i].text;
+    attune_problem problem;
+    if (strcmp(at[0], t->state->backend) != 0 || strcmp(at[1], t->state->device_class) != 0 ||
+        strcmp(at[2], t->state->text_hash) != 0 || strstr(at[4], "kernel=") ||
+        attune_problem_parse(at[3], &problem) != ATTUNE_OK)
+        return 0;
+    kernel_search search = {.id = at[5]};
+    attune_kernels_visit(t->context, NULL, NULL, find_kernel, &search);
+    if (search.head_dim == 0) return 0; /* this library has no such kernel */
+    t->wins = realloc(t->wins, (size_t)(t->win_count + 1) * sizeof *t->wins);
+    if (!t->wins) exit(fail(EXIT_FAILED, "no memory for the table"));
+    win *const w = &t->wins[t->win_count++];
+    *w = (win){.head_dim = search.head_dim,
+               .preference = at[4][0] != '\0',
+               .seqlen_q = problem.seqlen_q,
+               .gain = at[7] ? log2(atof(at[7]) / atof(at[6])) : 0};
+    snprintf(w->dtype, sizeof w->dtype, "%s", attune_dtype_name(problem.dtype));
+    snprintf(w->kernel, sizeof w->kernel, "%s", at[5]);
+    return 0;
+}
+
+/* By place in the table, options, then seqlen_q, and there the largest gain first. */
+static int by_place(const void *left, const void *right)
+{
+    const win *const a = left, *const b = right;
+    const int dtype = strcmp(a->dtype, b->dtype);
+    if (dtype) return dtype;
+    if (a->head_dim != b->head_dim) return a->head_dim < b->head_dim ? -1 : 1;
+    if (a->preference != b->preference) return a->preference - b->preference;
+    if (a->seqlen_q != b->seqlen_q) return a->seqlen_q < b->seqlen_q ? -1 : 1;
+    return a->gain != b->gain ? (a->gain > b->gain ? -1 : 1) : strcmp(a->kernel, b->kernel);
+}
+
+static bool same_place(const win *a, const win *b)
+{
+    return strcmp(a->dtype, b->dtype) == 0 && a->head_dim == b->head_dim &&
+           a->preference == b->preference;
+}
+
+/* ---- lines ---- */
+
+static line *add_line(table *t)
+{
+    t->lines = realloc(t->lines, (size_t)(t->line_count + 1) * sizeof *t->lines);
+    if (!t->lines) exit(fail(EXIT_FAILED, "no memory for the table"));
+    return &t->lines[t->line_count++];
+}
+
+static int take_built_in(const attune_tuned_line *of, void *user)
+{
+    table *const t = user;
+    line *const l = add_line(t);
+    *l = (line){.head_dim = of->head_dim,
+                .max_seqlen_q = of->max_seqlen_q,
+                .preference = 1000 + t->line_count};
+    snprintf(l->device_class, sizeof l->device_class, "%s", of->device_class);
+    snprintf(l->op, sizeof l->op, "%s", of->op);
+    snprintf(l->dtype, sizeof l->dtype, "%s", of->dtype);
+    snprintf(l->kernel, sizeof l->kernel, "%s", of->kernel);
+    return 0;
+}
+
+static int is_header(const char *text)
+{
+    return strcmp(text, "device_class\top\tdtype\thead_dim\tmax_seqlen_q\tkernel") == 0;
+}
+
+/* The lines of --file. */
+static int read_lines(table *t, const char *path)
+{
+    char text[512], limit[24];
+    FILE *const file = fopen(path, "r");
+    if (!file) return fail(EXIT_BAD_INPUT, "%s cannot be opened: %s", path, strerror(errno));
+    int code = EXIT_DONE;
+    for (int number = 1; code == EXIT_DONE && fgets(text, sizeof text, file); number++) {
+        text[strcspn(text, "\r\n")] = '\0';
+        if (number == 1 && is_header(text)) continue;
+        line l = {.preference = 1000 + t->line_count};
+        if (number == 1 || sscanf(text, "%31[^\t]\t%15[^\t]\t%7[^\t]\t%d\t%23[^\t]\t%95[^\t]",
+                                  l.device_class, l.op, l.dtype, &l.head_dim, limit, l.kernel) != 6)
+            code = fail(EXIT_BAD_INPUT, "%s, line %d: no line of a tuned.tsv", path, number);
+        l.max_seqlen_q = strcmp(limit, "*") == 0 ? INT64_MAX : atoll(limit);
+        if (code == EXIT_DONE) *add_line(t) = l;
+    }
+    fclose(file);
+    return code;
+}
+
+static bool is_for(const line *l, const char *device_class, const win *w)
+{
+    return strcmp(l->device_class, device_class) == 0 && strcmp(l->dtype, w->dtype) == 0 &&
+           l->head_dim == w->head_dim;
+}
+
+/* The kernel that the lines prefer for that length, NULL where they name none. */
+static const char *choice_of_lines(const table *t, const win *w, int64_t seqlen_q)
+{
+    const char *const classes[] = {t->state->device_class, "*"};
+    for (int c = 0; c < 2; c++) {
+        const line *best = NULL;
+        for (int i = 0; i < t->line_count; i++) {
+            const line *const l = &t->lines[i];
+            if (is_for(l, classes[c], w) && l->max_seqlen_q >= seqlen_q &&
+                (!best || l->max_seqlen_q < best->max_seqlen_q))
+                best = l;
+        }
+        if (best) return best->kernel;
+    }
+    return NULL;
+}
+
+static void put_line(table *t, const win *w, int64_t limit, const char *kernel)
+{
+    line *const l = add_line(t);
+    *l = (line){.op = "forward",
+                .head_dim = w->head_dim,
+                .max_seqlen_q = limit,
+                .preference = w->preference};
+    snprintf(l->device_class, sizeof l->device_class, "%s", t->state->device_class);
+    snprintf(l->dtype, sizeof l->dtype, "%s", w->dtype);
+    snprintf(l->kernel, sizeof l->kernel, "%s", kernel);
+}
+
+/* Lines with a limit that holds for a measured length give way to the measurement. */
+static void drop_covered(table *t, const win *shortest)
+{
+    int left = 0;
+    for (int i = 0; i < t->line_count; i++) {
+        const line *const l = &t->lines[i];
+        const bool covered = is_for(l, t->state->device_class, shortest) && l->preference >= 1000 &&
+                             l->max_seqlen_q != INT64_MAX && l->max_seqlen_q >= shortest->seqlen_q;
+        if (!covered) t->lines[left++] = *l;
+    }
+    t->line_count = left;
+}
+
+/* The winner of one length gives way to that of the next at their geometric mean. Below a third of the shortest, which is as far as a measurement
+ * reaches (attune.h), the lines choose as before. */
+static void put_winners(table *t, const win *first, const win *end)
+{
+    const int64_t reach = first->seqlen_q / 3;
+    const char *const before = reach > 0 ? choice_of_lines(t, first, reach) : NULL;
+    char kept[96] = "";
+    if (before) snprintf(kept, sizeof kept, "%s", before);
+    drop_covered(t, first);
+    if (kept[0] && strcmp(kept, first->kernel) != 0) put_line(t, first, reach, kept);
+    for (const win *w = first, *next; w < end; w = next) {
+        const win *last = w; /* the longest length with this winner, before another's */
+        for (next = w + 1; next < end; next++) {
+            if (next->seqlen_q == next[-1].seqlen_q) continue; /* it gains less */
+            if (strcmp(next->kernel, w->kernel) != 0) break;
+            last = next;
+        }
+        put_line(t, w,
+                 next == end ? INT64_MAX
+                             : (int64_t)sqrt((double)last->seqlen_q * (double)next->seqlen_q),
+                 w->kernel);
+    }
+}
+
+/* ---- the whole table ---- */
+
+/* As the runtime scans it: classes, "*" last, then dtype as they are numbered, head_dim, limit, preference. */
+static int dtype_number(const char *name)
+{
+    attune_dtype dtype = ATTUNE_F32;
+    while (attune_dtype_name(dtype) && strcmp(attune_dtype_name(dtype), name) != 0) dtype++;
+    return (int)dtype;
+}
+
+static int in_order(const void *left, const void *right)
+{
+    const line *const a = left, *const b = right;
+    const bool a_any = strcmp(a->device_class, "*") == 0, b_any = strcmp(b->device_class, "*") == 0;
+    if (a_any != b_any) return a_any ? 1 : -1;
+    const int class = strcmp(a->device_class, b->device_class), op = strcmp(a->op, b->op),
+              dtype = dtype_number(a->dtype) - dtype_number(b->dtype);
+    if (class) return class;
+    if (op) return op;
+    if (dtype) return dtype;
+    if (a->head_dim != b->head_dim) return a->head_dim < b->head_dim ? -1 : 1;
+    if (a->max_seqlen_q != b->max_seqlen_q) return a->max_seqlen_q < b->max_seqlen_q ? -1 : 1;
+    return a->preference - b->preference;
+}
+
+static bool is_same_line(const line *a, const line *b)
+{
+    return strcmp(a->device_class, b->device_class) == 0 && a->max_seqlen_q == b->max_seqlen_q &&
+           strcmp(a->kernel, b->kernel) == 0;
+}
+
+static void print_lines(table *t)
+{
+    puts("device_class\top\tdtype\thead_dim\tmax_seqlen_q\tkernel");
+    qsort(t->lines, (size_t)t->line_count, sizeof *t->lines, in_order);
+    for (int i = 0; i < t->line_count; i++) {
+        const line *const l = &t->lines[i];
+        bool again = false;
+        for (int j = 0; j < i && !again; j++) again = is_same_line(&t->lines[j], l);
+        if (again) continue;
+        printf("%s\t%s\t%s\t%d\t", l->device_class, l->op, l->dtype, l->head_dim);
+        if (l->max_seqlen_q == INT64_MAX)
+            printf("*\t%s\n", l->kernel);
+        else
+            printf("%" PRId64 "\t%s\n", l->max_seqlen_q, l->kernel);
+    }
+}
+
+static int merge(table *t, const options *o, attune_tuning_db *db)
+{
+    attune_status status = attune_tuning_visit(db, ATTUNE_TUNING_WINNERS, take_winner, t);
+    int code = status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
+    if (code != EXIT_DONE) return code;
+    if (t->win_count == 0)
+        return fail(EXIT_FAILED, "nothing was measured on a device of class %s with these texts",
+                    t->state->device_class);
+    if (o->file)
+        code = read_lines(t, o->file);
+    else
+        attune_tuned_visit(t->state->backend, take_built_in, t);
+    if (code != EXIT_DONE) return code;
+    qsort(t->wins, (size_t)t->win_count, sizeof *t->wins, by_place);
+    for (const win *first = t->wins, *end = first; end < t->wins + t->win_count; first = end) {
+        while (end < t->wins + t->win_count && same_place(first, end)) end++;
+        put_winners(t, first, end);
+    }
+    print_lines(t);
+    return EXIT_DONE;
+}
+
+int tuned_table_print(const options *o)
+{
+    table t = {.lines = NULL};
+    attune_tuning_db *db;
+    attune_status status = attune_context_open(o->device, NULL, &t.context);
+    if (status == ATTUNE_OK) status = attune_context_tuning(t.context, &t.state);
+    int code = status == ATTUNE_OK ? database_open(o, false, &db) : fail_status(status);
+    if (code == EXIT_DONE) {
+        code = merge(&t, o, db);
+        attune_tuning_close(db);
+    }
+    attune_context_close(t.context);
+    free(t.lines);
+    free(t.wins);
+    return code;
+}

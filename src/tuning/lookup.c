@@ -86,7 +86,7 @@ static void read_database(tuning_lookup *lookup, const attune_context *context)
 {
     attune_tuning_db *db;
     attune_status status = ATTUNE_OK;
-    if (lookup->path[0] == '\0') {
+    if (lookup->path == NULL || lookup->path[0] == '\0') {
         snprintf(lookup->reason, sizeof lookup->reason, "no database is used");
         return;
     }
@@ -117,7 +117,7 @@ void tuning_lookup_read(attune_context *context)
         const attune_kernel_table *const table = context->backend->table;
         read_database(lookup, context);
         lookup->state = (attune_tuning_state){
-            .path = lookup->path,
+            .path = lookup->path == NULL ? "" : lookup->path,
             .reason = lookup->reason,
             .winners = lookup->count,
             .untimed = context->caps->untimed,

@@ -47,7 +47,7 @@ class CommandTest(unittest.TestCase):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ATTUNE_")}
         process = subprocess.run(
             [command, *map(str, arguments)],
-            env={**clean, **(environment or {})},
+            env={**clean, "ATTUNE_DB": "off", **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=options.pop("stdout", subprocess.PIPE),
             stderr=subprocess.PIPE,

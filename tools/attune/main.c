@@ -81,8 +81,9 @@ static const command_row commands[] = {
      command_compare},
     {"bench", "time, speed and share of the processor's FMA peak",
      "--problem P... [--problem-file F] [--device ID] [--threads N]\n"
-     "  [--fill NAME] [--seed N] [--json]\n"
+     "  [--fill NAME] [--seed N] [--against-default] [--json]\n"
      "  " PLAN_OPTIONS "\n"
+     "  --against-default  in turns with the kernel that is chosen without measurements\n"
      "  --threads       of cpu; default: every processor that this process may "
      "use\n" ABOUT_PLAN_OPTIONS
      "  Times include packing K and V. GFLOP/s count 2 (d + dv) operations for each pair that the "
@@ -91,7 +92,9 @@ static const command_row commands[] = {
      "median) milliseconds_min\n"
      "  milliseconds_q1 milliseconds_q3 runs gflops peak_gflops peak_share peak_rss_bytes, null "
      "where it is not "
-     "known.",
+     "known;\n  with --against-default also default_kernel default_milliseconds "
+     "default_milliseconds_q1 "
+     "default_milliseconds_q3.",
      command_bench},
     {"tune", "find the best kernel for problems on a device, and keep it in a database",
      "--problem P... [--problem-file F] [--device ID] [--threads N] [--seed N]\n"

@@ -174,6 +174,7 @@ static const option_row rows[] = {
     FLAG_ROW("--reproducible", reproducible),
     FLAG_ROW("--tf32", tf32),
     FLAG_ROW("--deterministic", deterministic),
+    FLAG_ROW("--against-default", against_default),
     FLAG_ROW("--resume", resume),
     FLAG_ROW("--tsv", tsv),
     FLAG_ROW("--tuned", tuned),

@@ -58,6 +58,8 @@ static void an_h100_holds_what_its_data_sheet_allows(void **state)
     expect_resident(&h100, TAKEN(128, 32, 73728), 3, 12);
     expect_resident(&h100, TAKEN(128, 32, 76800), 3, 12);
     expect_resident(&h100, TAKEN(128, 32, 76801), 2, 8);
+    /* 32276 and 1024 are 33300, of which 7 would fit, but they are given as 33408: 6 */
+    expect_resident(&h100, TAKEN(128, 32, 32276), 6, 24);
     /* the largest group's memory: 227 KiB and CUDA's are all there is */
     expect_resident(&h100, TAKEN(128, 32, 232448), 1, 4);
     /* 100 work-items take the places of 4 warps */
@@ -77,7 +79,7 @@ static void an_mi300_holds_what_its_data_sheet_allows(void **state)
     expect_resident(&mi300, TAKEN(64, 200, 0), 8, 8);
     /* 512 · 64 is a whole SIMD */
     expect_resident(&mi300, TAKEN(256, 512, 0), 1, 4);
-    /* nothing is kept for anybody: two groups share 64 KiB, of 128 bytes more there is one */
+    /* nothing is kept for anybody: two groups share 64 KiB, and with a byte more there is one */
     expect_resident(&mi300, TAKEN(256, 64, 32768), 2, 8);
     expect_resident(&mi300, TAKEN(256, 64, 32769), 1, 4);
     expect_resident(&mi300, TAKEN(256, 64, 65536), 1, 4);
@@ -90,7 +92,13 @@ static void what_is_not_known_limits_nothing(void **state)
     expect_resident(&caps, TAKEN(128, 100, 1000), -1, -1);
     expect_resident(&h100, TAKEN(128, -1, -1), 16, 64);
     expect_resident(&h100, TAKEN(128, 168, -1), 3, 12);
+    caps = h100;
+    caps.multiprocessor_threads = 0;
+    expect_resident(&caps, TAKEN(128, -1, -1), -1, -1);
+    expect_resident(&caps, TAKEN(128, 168, -1), 3, 12);
+    expect_resident(&caps, TAKEN(128, -1, 73728), 3, 12);
 
+    caps = (attune_device_caps){.warp = 0};
     caps.multiprocessor_threads = 1024; /* without a warp nobody knows how registers are given */
     caps.registers = 16;
     expect_resident(&caps, TAKEN(100, 100, 1000), 10, -1);

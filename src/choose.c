@@ -154,23 +154,26 @@ void request_options(const kernel_request *request, char text[REQUEST_OPTIONS_SI
     memmove(text, text + (text[0] == ','), strlen(text) + (text[0] != ','));
 }
 
+/* 2^octaves is how many times as large one is; 0 counts as 1. */
 static double octaves(int64_t a, int64_t b)
 {
-    return fabs(log2((double)(a > 0 ? a : 1)) - log2((double)(b > 0 ? b : 1)));
+    return fabs(log2((double)(a > 0 ? a : 1) / (double)(b > 0 ? b : 1)));
 }
 
 double problem_distance(const attune_problem *a, const attune_problem *b)
 {
-    const double farthest_q = log2(3.0), farthest = 4.0;
-    if (a->op != b->op || a->dtype != b->dtype) return INFINITY;
-    const double q = octaves(a->seqlen_q, b->seqlen_q);
-    const double all = 2.0 * q + octaves(a->seqlen_k, b->seqlen_k) +
+    const double farthest = 4.0;
+    const int64_t short_q = a->seqlen_q < b->seqlen_q ? a->seqlen_q : b->seqlen_q;
+    const int64_t long_q = a->seqlen_q < b->seqlen_q ? b->seqlen_q : a->seqlen_q;
+    if (a->op != b->op || a->dtype != b->dtype || long_q > 3 * (short_q > 0 ? short_q : 1))
+        return INFINITY;
+    const double all = 2.0 * octaves(short_q, long_q) + octaves(a->seqlen_k, b->seqlen_k) +
                        octaves(a->batch * a->heads_q, b->batch * b->heads_q) +
                        0.5 * octaves(a->heads_q / a->heads_kv, b->heads_q / b->heads_kv) +
                        0.5 * octaves(a->head_dim, b->head_dim) +
                        0.5 * octaves(a->head_dim_v, b->head_dim_v) +
                        0.5 * ((a->mask == ATTUNE_MASK_NONE) != (b->mask == ATTUNE_MASK_NONE));
-    return q <= farthest_q && all <= farthest ? all : INFINITY;
+    return all <= farthest ? all : INFINITY;
 }
 
 /* What won among all kernels is the best of fewer, too, if it is one of them; but tf32 brings in kernels that were left out. */

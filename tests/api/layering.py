@@ -35,6 +35,7 @@ WHITE_BOX = {
     "tests/emulated": CONTRACT | {"emulated/instructions.h", "gpus.h", "lds.h", "matrix_unit.h"},
     "tests/hip": CONTRACT | {"gpu.h"},
     "tests/golden/emulated": {"emulated/instructions.h"},
+    "tests/tuning": {"tuning/schema.h", "tuning/sqlite.h"},
     "tests/opencl": CONTRACT | {"cl_loader.h", "opencl_device.h"},
 }
 

@@ -46,7 +46,7 @@ def main():
         for round_ in range(KILLS // WRITERS):
             writers = [start(program, database, f"r{round_}w{w}") for w in range(WRITERS)]
             for writer in random_moment.sample(writers, WRITERS):
-                time.sleep(random_moment.uniform(0.0, 0.08))
+                time.sleep(random_moment.uniform(0.0, 0.15))
                 rows = end(writer)
                 silent += not rows
                 committed |= set(rows)

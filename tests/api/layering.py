@@ -11,8 +11,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 # Headers of the C standard, POSIX and the compiler; everything else in angle brackets is somebody's SDK.
 SYSTEM = re.compile(
-    r"""(arm_neon|assert|cpuid|ctype|dirent|dlfcn|elf|errno|fcntl|float|fnmatch|getopt|immintrin|inttypes|limits|locale|math|omp|pthread
-    |sched|setjmp|signal|spawn|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|sys/mman|sys/resource
+    r"""(arm_neon|assert|cpuid|ctype|dirent|dlfcn|elf|errno|fcntl|float|fnmatch|getopt|immintrin|inttypes|limits|locale|math|omp|poll|pthread
+    |sched|setjmp|signal|spawn|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|sys/mman|sys/prctl|sys/resource
     |sys/stat|sys/types|sys/utsname|sys/wait|time|ucontext|unistd|utime)\.h""",
     re.VERBOSE,
 )

@@ -1,16 +1,60 @@
-/* Devices that fail, for tests of the command: runs that write nothing, and runs that report an error. */
+/* Devices that fail, for tests of the command. TEST_FAULT says how a run goes wrong, TEST_FAULT_KERNEL for which kernel alone:
+ *
+ *     (unset)   it writes nothing          error    it reports an error
+ *     hang      it never ends              crash    it ends the process
+ *     wrong     it says that it took a microsecond, and an element of o is wrong
+ *     bits      likewise, and only the last bit of an element is another */
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include "attune/device.h"
 
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+typedef attune_status time_function(const attune_plan *plan, const attune_forward_tensors *tensors,
+                                    attune_stream stream, double *milliseconds);
+
+/* The library's own function of this name. */
+static time_function *real_time(void)
+{
+    time_function *function;
+    void *const symbol = dlsym(RTLD_NEXT, "attune_plan_time");
+    memcpy(&function, &symbol, sizeof symbol);
+    return function;
+}
+
+/* On cpu, where a handle is a host pointer, and for f32. */
+static void spoil(const attune_forward_tensors *tensors, bool last_bit_only)
+{
+    char *const first = (char *)tensors->o.handle + tensors->o.offset;
+    uint32_t bits;
+    float value;
+    memcpy(&bits, first, sizeof bits);
+    bits ^= 1;
+    memcpy(&value, &bits, sizeof value);
+    if (!last_bit_only) value += 0.25F;
+    memcpy(first, &value, sizeof value);
+}
 
 attune_status attune_plan_time(const attune_plan *plan, const attune_forward_tensors *tensors,
                                attune_stream stream, double *milliseconds)
 {
-    (void)plan;
-    (void)tensors;
-    (void)stream;
+    const char *const fault = getenv("TEST_FAULT"), *const kernel = getenv("TEST_FAULT_KERNEL");
+    const bool runs = kernel != NULL || (fault != NULL && strcmp(fault, "bits") == 0);
+    if (kernel != NULL && strcmp(kernel, attune_plan_kernel(plan)) != 0)
+        return real_time()(plan, tensors, stream, milliseconds);
     *milliseconds = 1.0;
-    const char *const fault = getenv("TEST_FAULT");
-    return fault && strcmp(fault, "error") == 0 ? ATTUNE_DEVICE_ERROR : ATTUNE_OK;
+    if (fault == NULL) return ATTUNE_OK;
+    if (strcmp(fault, "error") == 0) return ATTUNE_DEVICE_ERROR;
+    if (strcmp(fault, "crash") == 0) raise(SIGSEGV);
+    while (strcmp(fault, "hang") == 0) pause();
+    if (!runs) return ATTUNE_OK;
+    const attune_status status = real_time()(plan, tensors, stream, milliseconds);
+    if (status == ATTUNE_OK) spoil(tensors, strcmp(fault, "bits") == 0);
+    *milliseconds = 1e-3;
+    return status;
 }

@@ -8,7 +8,9 @@ import subprocess
 from command import BAD_INPUT, COMMAND, DONE, FAILED, NO_DEVICE, CommandTest, main
 
 SUBCOMMANDS = ("devices", "kernels", "run", "compare", "bench")
-VARIABLES = {f"ATTUNE_{name}" for name in ("CACHE", "DEVICE", "EMULATED", "KERNEL", "VERBOSE")}
+VARIABLES = {
+    f"ATTUNE_{name}" for name in ("CACHE", "DB", "DEVICE", "EMULATED", "KERNEL", "VERBOSE")
+}
 PROBLEM = "op=forward,b=1,hq=2,hkv=1,sq=5,sk=7,d=8,dtype=f32"
 
 
@@ -44,6 +46,7 @@ class Help(CommandTest):
             "kernels": ["--device", "cpu"],
             "compare": ["--devices", "cpu,cpu", "--problem", PROBLEM],
             "bench": ["--device", "cpu", "--problem", PROBLEM],
+            "tune": ["--problem", PROBLEM, "--budget", "0.01", "--db", self.folder / "tuning.db"],
         }
         for name, options in examples.items():
             keys = documented_keys(self.good(name, "--help").out)
@@ -195,7 +198,11 @@ class Kernels(CommandTest):
         self.assertTrue(any("f16" in reason for reason in reasons), reasons[:3])
         out = self.good("kernels", "--problem", PROBLEM, "--why").out
         self.assertIn(" no: ", out)
-        self.assertEqual(len(rows), len(out.splitlines()))
+        measurements, *lines = out.splitlines()
+        self.assertEqual(measurements, "measurements: none, no database is used")
+        self.assertEqual(len(rows), len(lines))
+        self.assertIn("built-in choice for ", lines[0])
+        self.assertIn("built-in choice for ", rows[0]["preference"])
 
     def test_a_glob_confines(self):
         every = self.kernels()

@@ -32,8 +32,8 @@ static int print_kernel(const attune_kernel_info *kernel, void *user)
         json_text("kernel", kernel->id);
         json_text("engine", kernel->engine);
         json_bool("reproducible", kernel->reproducible);
-        json_text("reason", kernel->reason);
         json_text("preference", kernel->preference);
+        json_text("reason", kernel->reason);
         json_end();
     } else {
         printf("%-48s %-7s %s%s", kernel->id, kernel->engine,

@@ -86,8 +86,6 @@ static int tune_problem(const options *o, const char *text, attune_tuning_db *db
     char canonical[512];
     int code = problem_read(o, text, false, &problem);
     if (code != EXIT_DONE) return code;
-    if (problem.batch == 0 || problem.seqlen_q == 0 || problem.seqlen_k == 0)
-        return fail(EXIT_BAD_INPUT, "problem '%s': nothing to be timed", text);
     attune_problem_print(&problem, canonical, sizeof canonical);
     if (!o->json) {
         printf("%s  %s\n", info->id, canonical);
@@ -133,6 +131,8 @@ int command_tune(const options *given)
     for (int i = 0; i < o.problem_count; i++) {
         const int code = problem_read(&o, o.problems[i], false, &problem);
         if (code != EXIT_DONE) return code;
+        if (problem.batch == 0 || problem.seqlen_q == 0 || problem.seqlen_k == 0)
+            return fail(EXIT_BAD_INPUT, "problem '%s': nothing to be timed", o.problems[i]);
     }
     attune_status status = open_device(o.device, o.threads, &context, &info);
     if (status != ATTUNE_OK) return fail_status(status);

@@ -19,7 +19,8 @@ int fail(int code, const char *format, ...)
 int fail_status(attune_status status)
 {
     const int code = status == ATTUNE_NO_DEVICE ? EXIT_NO_DEVICE
-                     : status == ATTUNE_INVALID_ARGUMENT || status == ATTUNE_UNSUPPORTED
+                     : status == ATTUNE_INVALID_ARGUMENT || status == ATTUNE_UNSUPPORTED ||
+                             status == ATTUNE_FILE_ERROR
                          ? EXIT_BAD_INPUT
                          : EXIT_FAILED;
     return fail(code, "%s", attune_error_detail());

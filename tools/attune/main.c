@@ -42,7 +42,7 @@ static const command_row commands[] = {
      "  --why           list those that cannot run too, with the reason, and say why each stands "
      "where it does\n" ABOUT_PLAN_OPTIONS
      "  Each with its engine, and whether it is reproducible or usual.\n"
-     "  --json: kernel engine reproducible reason (null: it can run) preference.",
+     "  --json: kernel engine reproducible preference reason (null: it can run).",
      command_kernels},
     {"run", "attention of NumPy files",
      "--q Q.npy --k K.npy --v V.npy --out O.npy [--lse L.npy]\n"

@@ -45,6 +45,7 @@ cmake                  cmake              cmake
 ninja-build            ninja-build        ninja
 ocl-icd-libopencl1     ocl-icd            /usr/lib*/libOpenCL.so.1|/usr/lib/*/libOpenCL.so.1
 pocl-opencl-icd        pocl               /etc/OpenCL/vendors/pocl.icd
+libsqlite3-0           sqlite-libs        /usr/lib*/libsqlite3.so.0|/usr/lib/*/libsqlite3.so.0
 END
 }
 

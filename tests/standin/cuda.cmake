@@ -42,6 +42,12 @@ set(elsewhere --kernel "*_simt_q8k16t64")
 on_cuda(compiled_here plain ${suite} ${problems_tiny} --fill poison,ramp --dtype bf16 ${elsewhere})
 on_cuda(compiled_here_race race ${suite} ${problems_tiny} --fill poison --dtype bf16 ${elsewhere})
 
+# The tuner's whole way, by the stand-in's clock: reproducible tiles, compiled ahead of time and here.
+set(tuned op=forward,b=1,hq=1,hkv=1,sq=9,sk=17,d=64,dtype=f16)
+on_cuda(tune plain $<TARGET_FILE:attune_command> tune --device cuda:0 --db "${CMAKE_CURRENT_BINARY_DIR}/cuda.db" --problem ${tuned}
+    --kernel "forward_f16_d64_matrix_q*k64t128b2h1r1u0")
+set_tests_properties(standin_cuda_tune PROPERTIES PASS_REGULAR_EXPRESSION "the same bits: [1-9].* 0 differ.*best: .*r1u0")
+
 # 2^x in the driver's own instruction, and one that is off by a unit in the last place of x.
 set(exp2 "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tools/gpu/exp2.py")
 on_cuda(exp2 plain ${exp2})

@@ -19,7 +19,7 @@ typedef struct measured_winner {
     attune_problem problem;
     char options[REQUEST_OPTIONS_SIZE]; /* request_options of the plans that it was sought for */
     char kernel[KERNEL_ID_SIZE], default_kernel[KERNEL_ID_SIZE];
-    double milliseconds, default_milliseconds; /* the second 0 where it is not known */
+    double milliseconds, default_milliseconds; /* the second NaN where it was not timed */
 } measured_winner;
 
 typedef struct kernel_request {

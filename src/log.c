@@ -23,6 +23,17 @@ void log_line(const char *event, const attune_problem *problem, const char *devi
             note[0] == '\0' ? "" : " ", (int)strcspn(note, "\n"), note);
 }
 
+/* A reason that is about the file names it. */
+void log_tuning(const char *path, int winners, const char *reason)
+{
+    if (reason[0] == '\0')
+        fprintf(stderr, "attune: tuning %s %d winners\n", path, winners);
+    else if (strncmp(reason, path, strlen(path)) == 0)
+        fprintf(stderr, "attune: tuning %s\n", reason);
+    else
+        fprintf(stderr, "attune: tuning %s %s\n", path, reason);
+}
+
 double clock_milliseconds(void)
 {
     struct timespec now;

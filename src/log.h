@@ -16,6 +16,11 @@
 void log_line(const char *event, const attune_problem *problem, const char *device,
               const char *kernel, double milliseconds, const char *note);
 
+/* What a context found in its database of measurements, once a context that has one:
+ *     attune: tuning /home/me/.local/share/attune/tuning.db 12 winners
+ *     attune: tuning /tmp/notes.txt is no database of Attune: file is not a database */
+void log_tuning(const char *path, int winners, const char *reason);
+
 /* Milliseconds of a clock that only goes forward. */
 double clock_milliseconds(void);
 

@@ -138,6 +138,23 @@ attune_status database_integer(attune_tuning_db *db, const char *sql, const data
     return status;
 }
 
+const char *column_text(sqlite3_stmt *statement, int at)
+{
+    return (const char *)sqlite.column_text(statement, at);
+}
+
+double column_real(sqlite3_stmt *statement, int at)
+{
+    return sqlite.column_type(statement, at) == SQLITE_NULL ? NAN
+                                                            : sqlite.column_double(statement, at);
+}
+
+int64_t column_count(sqlite3_stmt *statement, int at)
+{
+    return sqlite.column_type(statement, at) == SQLITE_NULL ? -1
+                                                            : sqlite.column_int64(statement, at);
+}
+
 /* ---- versions ---- */
 
 static attune_status version_of(attune_tuning_db *db, int64_t *version)

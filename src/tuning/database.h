@@ -42,6 +42,11 @@ attune_status database_execute(attune_tuning_db *db, const char *sql, const data
 attune_status database_integer(attune_tuning_db *db, const char *sql, const database_value values[],
                                int count, int64_t otherwise, int64_t *integer);
 
+/* Values of the present row: NULL, NaN or -1 where there is none. */
+const char *column_text(sqlite3_stmt *statement, int at);
+double column_real(sqlite3_stmt *statement, int at);
+int64_t column_count(sqlite3_stmt *statement, int at);
+
 /* What a context's measurements are filed under: the columns of the tables device and build, in their order. */
 enum { DEVICE_COLUMNS = 6, BUILD_COLUMNS = 3, KEY_COLUMNS = DEVICE_COLUMNS + BUILD_COLUMNS };
 void context_key(const attune_context *context, database_value key[KEY_COLUMNS]);

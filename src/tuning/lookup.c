@@ -1,6 +1,7 @@
 #include "lookup.h"
 
 #include "../context.h"
+#include "../log.h"
 #include "../status.h"
 #include "database.h"
 
@@ -27,19 +28,13 @@ void tuning_lookup_clear(tuning_lookup *lookup)
     free(lookup->path);
 }
 
-static double real_column(sqlite3_stmt *statement, int at)
-{
-    return sqlite.column_type(statement, at) == SQLITE_NULL ? 0.0
-                                                            : sqlite.column_double(statement, at);
-}
-
 /* A row that this library cannot read, as an import may bring, is as good as none. */
 static bool read_winner(sqlite3_stmt *statement, measured_winner *winner)
 {
-    const char *const problem = (const char *)sqlite.column_text(statement, 0),
-                      *const options = (const char *)sqlite.column_text(statement, 1),
-                      *const kernel = (const char *)sqlite.column_text(statement, 2),
-                      *const usual = (const char *)sqlite.column_text(statement, 4);
+    const char *const problem = column_text(statement, 0),
+                      *const options = column_text(statement, 1),
+                      *const kernel = column_text(statement, 2),
+                      *const usual = column_text(statement, 4);
     if (strlen(options) >= sizeof winner->options || strlen(kernel) >= sizeof winner->kernel ||
         strlen(usual) >= sizeof winner->default_kernel ||
         attune_problem_parse(problem, &winner->problem) != ATTUNE_OK)
@@ -47,8 +42,8 @@ static bool read_winner(sqlite3_stmt *statement, measured_winner *winner)
     strcpy(winner->options, options);
     strcpy(winner->kernel, kernel);
     strcpy(winner->default_kernel, usual);
-    winner->milliseconds = real_column(statement, 3);
-    winner->default_milliseconds = real_column(statement, 5);
+    winner->milliseconds = column_real(statement, 3);
+    winner->default_milliseconds = column_real(statement, 5); /* NaN where it was not timed */
     return true;
 }
 
@@ -126,6 +121,8 @@ void tuning_lookup_read(attune_context *context)
             .text_hash = table->text_hash,
             .compiler = context->caps->compiler,
         };
+        if (context->verbose && lookup->state.path[0] != '\0')
+            log_tuning(lookup->path, lookup->count, lookup->reason);
         lookup->done = true;
     }
     pthread_mutex_unlock(&lookup->lock);

@@ -177,23 +177,6 @@ attune_status attune_tuning_record(attune_tuning_db *db, int64_t run,
         values, sizeof values / sizeof *values, "recording");
 }
 
-static const char *text_column(sqlite3_stmt *statement, int at)
-{
-    return (const char *)sqlite.column_text(statement, at);
-}
-
-static double real_column(sqlite3_stmt *statement, int at)
-{
-    return sqlite.column_type(statement, at) == SQLITE_NULL ? NAN
-                                                            : sqlite.column_double(statement, at);
-}
-
-static int64_t count_column(sqlite3_stmt *statement, int at)
-{
-    return sqlite.column_type(statement, at) == SQLITE_NULL ? -1
-                                                            : sqlite.column_int64(statement, at);
-}
-
 attune_status attune_tuning_run_visit(attune_tuning_db *db, int64_t run,
                                       attune_measurement_visitor *visitor, void *user)
 {
@@ -211,19 +194,19 @@ attune_status attune_tuning_run_visit(attune_tuning_db *db, int64_t run,
     while ((code = sqlite.step(statement)) == SQLITE_ROW) {
         const attune_measurement m = {
             .struct_size = sizeof m,
-            .kernel = text_column(statement, 0),
+            .kernel = column_text(statement, 0),
             .rung = (int32_t)sqlite.column_int64(statement, 1),
-            .invalid = text_column(statement, 2),
-            .milliseconds = real_column(statement, 3),
-            .milliseconds_q1 = real_column(statement, 4),
-            .milliseconds_q3 = real_column(statement, 5),
-            .milliseconds_min = real_column(statement, 6),
+            .invalid = column_text(statement, 2),
+            .milliseconds = column_real(statement, 3),
+            .milliseconds_q1 = column_real(statement, 4),
+            .milliseconds_q3 = column_real(statement, 5),
+            .milliseconds_min = column_real(statement, 6),
             .samples = (int32_t)sqlite.column_int64(statement, 7),
-            .bound_ratio = real_column(statement, 8),
-            .bits = text_column(statement, 9),
-            .registers = (int32_t)count_column(statement, 10),
-            .spill_bytes = count_column(statement, 11),
-            .resident_warps = (int32_t)count_column(statement, 12),
+            .bound_ratio = column_real(statement, 8),
+            .bits = column_text(statement, 9),
+            .registers = (int32_t)column_count(statement, 10),
+            .spill_bytes = column_count(statement, 11),
+            .resident_warps = (int32_t)column_count(statement, 12),
         };
         if (visitor(&m, user) != 0) {
             code = SQLITE_DONE;
@@ -248,9 +231,9 @@ attune_status attune_tuning_run_winner(attune_tuning_db *db, int64_t run,
     if (statement == NULL) return ATTUNE_FILE_ERROR;
     const int code = sqlite.step(statement);
     if (code == SQLITE_ROW) {
-        snprintf(winner->kernel, sizeof winner->kernel, "%s", text_column(statement, 0));
-        winner->milliseconds = real_column(statement, 1);
-        winner->default_milliseconds = real_column(statement, 2);
+        snprintf(winner->kernel, sizeof winner->kernel, "%s", column_text(statement, 0));
+        winner->milliseconds = column_real(statement, 1);
+        winner->default_milliseconds = column_real(statement, 2);
     }
     sqlite.finalize(statement);
     return code == SQLITE_ROW || code == SQLITE_DONE ? ATTUNE_OK : database_fail(db, "reading");

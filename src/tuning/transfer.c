@@ -34,7 +34,7 @@ attune_status attune_tuning_visit(attune_tuning_db *db, attune_tuning_table tabl
             const int type = sqlite.column_type(statement, i);
             values[i] = (attune_tuning_value){
                 .column = sqlite.column_name(statement, i),
-                .text = (const char *)sqlite.column_text(statement, i),
+                .text = column_text(statement, i),
                 .is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT,
             };
         }
@@ -206,15 +206,14 @@ attune_status attune_tuning_import_json(attune_tuning_db *db, const char *json, 
     sqlite3_stmt *const statement = database_prepare(db, sql, text, 1);
     if (statement == NULL) return ATTUNE_FILE_ERROR;
     attune_status status;
-    if (sqlite.step(statement) != SQLITE_ROW ||
-        strcmp((const char *)sqlite.column_text(statement, 0), "object") != 0) {
+    if (sqlite.step(statement) != SQLITE_ROW || strcmp(column_text(statement, 0), "object") != 0) {
         status = attune_fail(ATTUNE_INVALID_ARGUMENT, "\"%.60s\" is no JSON object", json);
     } else {
         attune_tuning_value values[COLUMN_COUNT];
         for (int c = 0; c < COLUMN_COUNT; c++)
             values[c] = (attune_tuning_value){
                 .column = columns[c].name,
-                .text = (const char *)sqlite.column_text(statement, c + 1),
+                .text = column_text(statement, c + 1),
             };
         status = attune_tuning_import(db, values, COLUMN_COUNT, added);
     }

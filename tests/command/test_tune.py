@@ -36,8 +36,10 @@ class TuneTest(CommandTest):
         return [row["kernel"] for row in result.rows() if not row["reason"]]
 
     def other(self):
-        """A kernel of the smallest head_dim that is not the default."""
-        return next(k for k in self.kernels("--deterministic")[1:] if "_d64_" in k)
+        """A kernel of the smallest head_dim that is not the default, and of the same width, so that it is not hopeless."""
+        default, *others = self.kernels("--deterministic")
+        width = default[default.rindex("w") :]
+        return next(k for k in others if "_d64_" in k and k.endswith(width))
 
     # ---- what it finds ----
 
@@ -151,6 +153,20 @@ class TuneTest(CommandTest):
 
     def test_a_failing_kernel_costs_itself_only(self):
         self.assertRegex(self.plant("error"), r"^fails: ")
+
+    def test_a_kernel_that_fails_while_it_is_timed_cannot_win(self):
+        kernel = self.other()
+        result = self.tune(
+            "--budget", "20", command=FAULTY,
+            environment={"TEST_FAULT": "late", "TEST_FAULT_KERNEL": kernel},
+        )  # fmt: skip
+        self.assertEqual(result.code, DONE, result.error)
+        self.assertIn(f"rejected {kernel}: crashes its process", result.out)
+        self.assertEqual(
+            [(r["rung"], bool(r["invalid"])) for r in self.rows() if r["kernel"] == kernel],
+            [(0, False), (1, True)],
+        )
+        self.assertNotEqual(self.rows("best")[0]["kernel"], kernel)
 
     def test_a_wrong_default_is_an_error_and_another_wins(self):
         kernel = self.kernels("--deterministic")[0]

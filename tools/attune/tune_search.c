@@ -9,7 +9,7 @@
 
 #include "fail.h"
 #include "statistics.h"
-#include "tune_worker.h"
+#include "tune_candidates.h"
 
 enum {
     EXHAUSTIVE = 8,     /* so many are all timed to the end */
@@ -25,18 +25,6 @@ static const double HOPELESS = 2.0;
 /* The share of the time that goes into compiling, judging and a first timing. */
 static const double SCREENING = 0.6;
 
-typedef struct candidate {
-    char id[96], engine[16];
-    bool reproducible;
-    int block_q, block_k, threads;
-    double distance; /* from the default, in octaves of its sizes */
-    bool alive;      /* may still win */
-    bool known;      /* measured by the run that this one goes on with */
-    attune_measurement of;
-    char bits[24];
-    double times[WORKER_MOST_SAMPLES]; /* of the present rung */
-} candidate;
-
 typedef struct search {
     const options *options;
     attune_tuning_db *db;
@@ -46,8 +34,7 @@ typedef struct search {
     int64_t run;
     double start, end;
     bool untimed;
-    candidate *candidates; /* the default first */
-    int count, head_dim;
+    candidates all;
     tune_worker worker;
     int rung;
     double best; /* milliseconds */
@@ -81,99 +68,18 @@ static void tell(const search *s, const candidate *c, const char *what, const ch
     fflush(stdout);
 }
 
-/* ---- candidates ---- */
-
-static double octaves(int a, int b)
-{
-    return fabs(log2((double)(a > 0 ? a : 1) / (b > 0 ? b : 1)));
-}
-
-/* Of the kernels that compute the problem those of the first one's head_dim. */
-static int add_candidate(const attune_kernel_info *kernel, void *user)
-{
-    search *const s = user;
-    if (kernel->preference == NULL) return 0;
-    if (kernel->reason) {
-        s->result->counts.refused++;
-        return 0;
-    }
-    if (s->count == 0) s->head_dim = kernel->head_dim;
-    if (kernel->head_dim != s->head_dim || s->count == TUNE_MOST_CANDIDATES) return 0;
-    candidate *const c = &s->candidates[s->count++];
-    *c = (candidate){.reproducible = kernel->reproducible != 0,
-                     .block_q = kernel->block_q,
-                     .block_k = kernel->block_k,
-                     .threads = kernel->threads};
-    snprintf(c->id, sizeof c->id, "%s", kernel->id);
-    snprintf(c->engine, sizeof c->engine, "%s", kernel->engine);
-    attune_measurement_init(&c->of);
-    return 0;
-}
-
-static int by_distance(const void *left, const void *right)
-{
-    const candidate *const a = left, *const b = right;
-    return (a->distance > b->distance) - (a->distance < b->distance);
-}
-
-/* The default first, then its neighbours: where time runs out, the likeliest have been tried. */
-static attune_status find_candidates(search *s)
-{
-    attune_plan_options plan = s->plan;
-    plan.deterministic = 1;
-    const attune_status status =
-        attune_kernels_visit(s->context, s->problem, &plan, add_candidate, s);
-    if (status != ATTUNE_OK) return status;
-    if (s->count == 0) { /* the plan's own sentence says why */
-        attune_plan *none;
-        const attune_status refused = attune_plan_create(s->context, s->problem, &plan, &none);
-        if (refused == ATTUNE_OK) attune_plan_destroy(none);
-        return refused == ATTUNE_OK ? ATTUNE_INTERNAL_ERROR : refused;
-    }
-    const candidate *const first = &s->candidates[0];
-    for (int i = 0; i < s->count; i++) {
-        candidate *const c = &s->candidates[i];
-        c->distance = octaves(c->block_q, first->block_q) + octaves(c->block_k, first->block_k) +
-                      octaves(c->threads, first->threads) +
-                      (strcmp(c->engine, first->engine) == 0 ? 0.0 : 2.0) + 1e-6 * i;
-    }
-    qsort(s->candidates + 1, (size_t)s->count - 1, sizeof *s->candidates, by_distance);
-    snprintf(s->result->default_kernel, sizeof s->result->default_kernel, "%s", first->id);
-    s->result->counts.candidates = s->count;
-    return ATTUNE_OK;
-}
-
-/* ---- what the run knows already ---- */
-
-static int take_known(const attune_measurement *m, void *user)
-{
-    search *const s = user;
-    for (int i = 0; i < s->count; i++) {
-        candidate *const c = &s->candidates[i];
-        if (strcmp(c->id, m->kernel) != 0) continue;
-        c->known = true;
-        c->alive = m->invalid == NULL;
-        c->of = *m;
-        c->of.kernel = c->id;
-        c->of.invalid = NULL;
-        snprintf(c->bits, sizeof c->bits, "%s", m->bits);
-        c->of.bits = c->bits;
-        if (m->rung > s->rung) s->rung = m->rung;
-    }
-    return 0;
-}
+/* ---- the run ---- */
 
 static attune_status begin_run(search *s)
 {
     int32_t resume = s->options->resume;
     attune_status status = attune_tuning_run_begin(s->db, s->context, s->problem, &s->plan,
-                                                   s->candidates[0].id, &resume, &s->run);
+                                                   s->all.at[0].id, &resume, &s->run);
     s->result->already_tuned = status == ATTUNE_OK && resume == ATTUNE_TUNING_FINISHED;
     if (status == ATTUNE_OK && resume == ATTUNE_TUNING_RESUMED)
-        status = attune_tuning_run_visit(s->db, s->run, take_known, s);
-    for (int i = 0; i < s->count; i++) {
-        const candidate *const c = &s->candidates[i];
-        s->result->counts.known += c->known;
+        status = candidates_take_known(&s->all, s->db, s->run, &s->result->counts.known, &s->rung);
+    for (int i = 0; i < s->all.count; i++) {
+        const candidate *const c = &s->all.at[i];
         if (c->alive && c->of.milliseconds < s->best) s->best = c->of.milliseconds;
     }
     return status;
@@ -212,22 +118,12 @@ static int give_up(search *s, candidate *c, const char *what, const char *why)
 
 /* ---- screening ---- */
 
-/* Bits are promised by engines vector and simt together, and by the reproducible kernels of one matrix unit, whose number ends their ids. */
-static bool must_agree(const candidate *a, const candidate *b)
-{
-    if (!a->reproducible || !b->reproducible) return false;
-    const bool a_matrix = strcmp(a->engine, "matrix") == 0,
-               b_matrix = strcmp(b->engine, "matrix") == 0;
-    const char *const a_unit = strrchr(a->id, 'u'), *const b_unit = strrchr(b->id, 'u');
-    if (a_matrix != b_matrix) return false;
-    return !a_matrix || (a_unit && b_unit && strcmp(a_unit, b_unit) == 0);
-}
-
 /* The first candidate that c must agree with and does not; NULL where there is none. */
 static const candidate *contradicted(search *s, const candidate *c)
 {
-    for (const candidate *other = s->candidates; other < s->candidates + s->count; other++) {
-        if (other == c || !other->alive || other->bits[0] == '\0' || !must_agree(other, c))
+    for (const candidate *other = s->all.at; other < s->all.at + s->all.count; other++) {
+        if (other == c || !other->alive || other->bits[0] == '\0' ||
+            !candidates_must_agree(other, c))
             continue;
         if (strcmp(other->bits, c->bits) != 0) return other;
         s->result->same_bits++;
@@ -285,7 +181,7 @@ static outcome prune(search *s, candidate *c, int *code)
     char why[128] = "";
     sscanf(s->worker.line, "%" SCNd32 " %" SCNd64 " %" SCNd32, &c->of.registers, &c->of.spill_bytes,
            &c->of.resident_warps);
-    if (c == s->candidates) return GO_ON; /* the default is measured in any case */
+    if (c == s->all.at) return GO_ON; /* the default is measured in any case */
     if (c->of.spill_bytes > 0)
         snprintf(why, sizeof why, "spills %" PRId64 " bytes of a work-item", c->of.spill_bytes);
     else if (c->of.resident_warps >= 0 && c->of.resident_warps < LEAST_WARPS)
@@ -334,14 +230,14 @@ static int screen_all(search *s)
 {
     const double end = s->start + (s->untimed ? 1.0 : SCREENING) * (s->end - s->start);
     int code = EXIT_DONE;
-    for (int i = 0; i < s->count; i++) {
-        candidate *const c = &s->candidates[i];
+    for (int i = 0; i < s->all.count; i++) {
+        candidate *const c = &s->all.at[i];
         if (c->known) continue;
         if (i > 0 && (seconds_now() > end || s->result->interrupted)) {
             s->result->counts.untried++;
             continue;
         }
-        show_progress(s, "screened", i, s->count);
+        show_progress(s, "screened", i, s->all.count);
         const outcome next = screen(s, c, &code);
         if (next == BROKEN) return code;
         if (next == STOP) {
@@ -355,23 +251,6 @@ static int screen_all(search *s)
 
 /* ---- halving ---- */
 
-static int by_time(const void *left, const void *right)
-{
-    const candidate *const a = *(candidate *const *)left, *const b = *(candidate *const *)right;
-    return (a->of.milliseconds > b->of.milliseconds) - (a->of.milliseconds < b->of.milliseconds);
-}
-
-/* Those that may still win and were timed, the fastest first. */
-static int alive(search *s, candidate **field)
-{
-    int count = 0;
-    for (int i = 0; i < s->count; i++)
-        if (s->candidates[i].alive && isfinite(s->candidates[i].of.milliseconds))
-            field[count++] = &s->candidates[i];
-    qsort(field, (size_t)count, sizeof *field, by_time);
-    return count;
-}
-
 static double least_of(const double *times, int count)
 {
     double least = INFINITY;
@@ -384,7 +263,7 @@ static int keep(search *s, candidate **field, int count, int kept)
 {
     int left = 0;
     for (int i = 0; i < count; i++) {
-        if (i < kept || field[i] == s->candidates)
+        if (i < kept || field[i] == s->all.at)
             field[left++] = field[i];
         else
             field[i]->alive = false;
@@ -411,19 +290,20 @@ static int run_rung(search *s, candidate **field, int count, int samples, double
                 if (next == BROKEN) return code;
                 if (next == STOP) s->result->interrupted = true;
                 if (s->result->interrupted) break;
+                had[i] = 0; /* what was written down against it stays */
                 continue;
             }
             had[i] = read_times(c, s->worker.line, had[i]);
             const double least = least_of(c->times, had[i]);
             if (least < s->best) s->best = least;
-            if (turn >= 1 && least > HOPELESS * s->best && c != s->candidates) c->alive = false;
+            if (turn >= 1 && least > HOPELESS * s->best && c != s->all.at) c->alive = false;
         }
         if (s->result->interrupted) break;
     }
     clear_progress(s);
     for (int i = 0; i < count; i++) {
         candidate *const c = field[i];
-        if (had[i] == 0 || (!c->alive && c->of.invalid)) continue;
+        if (had[i] == 0) continue;
         take_quartiles(c, had[i]);
         const attune_status status = record(s, c, s->rung);
         if (status != ATTUNE_OK) return fail_status(status);
@@ -433,17 +313,17 @@ static int run_rung(search *s, candidate **field, int count, int samples, double
 
 static int halve(search *s)
 {
-    candidate **const field = allocate((size_t)s->count * sizeof(candidate *));
+    candidate **const field = allocate((size_t)s->all.count * sizeof(candidate *));
     int code = EXIT_DONE, samples = SCREEN_SAMPLES;
-    int count = alive(s, field);
+    int count = candidates_alive(&s->all, field);
     for (int i = 0; i < count; i++)
-        if (field[i]->of.milliseconds > HOPELESS * s->best && field[i] != s->candidates)
+        if (field[i]->of.milliseconds > HOPELESS * s->best && field[i] != s->all.at)
             field[i]->alive = false;
-    count = alive(s, field);
+    count = candidates_alive(&s->all, field);
     while (count > EXHAUSTIVE && code == EXIT_DONE && !s->result->interrupted) {
         code = run_rung(s, field, count, samples, s->end);
         samples = samples * 2 < LAST_SAMPLES ? samples * 2 : LAST_SAMPLES;
-        count = alive(s, field);
+        count = candidates_alive(&s->all, field);
         const int half = (count + 1) / 2;
         count = keep(s, field, count, half > LAST ? half : LAST);
     }
@@ -480,22 +360,25 @@ int tune_search(const options *o, attune_tuning_db *db, attune_context *context,
                 .best = INFINITY,
                 .result = result};
     s.end = s.start + seconds;
-    s.candidates = allocate(TUNE_MOST_CANDIDATES * sizeof *s.candidates);
     attune_status status = attune_context_tuning(context, &state);
     if (status == ATTUNE_OK) s.untimed = result->untimed = state->untimed != 0;
-    if (status == ATTUNE_OK) status = find_candidates(&s);
-    if (status == ATTUNE_OK) status = begin_run(&s);
+    if (status == ATTUNE_OK) status = candidates_find(&s.all, context, problem, &s.plan);
+    if (status == ATTUNE_OK) {
+        result->counts.candidates = s.all.count;
+        result->counts.refused = s.all.refused;
+        snprintf(result->default_kernel, sizeof result->default_kernel, "%s", s.all.at[0].id);
+        status = begin_run(&s);
+    }
     int code = status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
     if (code == EXIT_DONE && !result->already_tuned) {
         code = screen_all(&s);
         if (code == EXIT_DONE && !s.untimed && !result->interrupted) code = halve(&s);
-        if (code == EXIT_DONE && !result->interrupted && !s.candidates[0].alive &&
-            !s.candidates[0].known)
+        if (code == EXIT_DONE && !result->interrupted && !s.all.at[0].alive && !s.all.at[0].known)
             code = fail(EXIT_FAILED, "the default kernel %s is not right on this device",
-                        s.candidates[0].id);
+                        s.all.at[0].id);
     }
     worker_close(&s.worker);
     if (code == EXIT_DONE) code = finish(&s);
-    free(s.candidates);
+    free(s.all.at);
     return code;
 }

@@ -5,8 +5,6 @@
 #include "attune/tuning.h"
 #include "options.h"
 
-enum { TUNE_MOST_CANDIDATES = 4096 };
-
 typedef struct tune_counts {
     int candidates; /* kernels that compute the problem on the device, of the smallest head_dim that suffices */
     int refused;  /* by the rules, against the device's real limits */

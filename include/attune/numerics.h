@@ -17,7 +17,8 @@
  * divides O. 2^-149 / l is what one accumulation step loses there (2^-150, l likewise).
  *
  * A unit that may take subnormals for 0, in its operands, products or sums, adds `flushes` times the sum `flushed` of attune_error_terms to both
- * bounds: all that subnormal q, k and v make, and 2^-126 for each operation that may lose as much.
+ * bounds: all that subnormal q, k and v make, exactly and not of first order (a large q times a subnormal k is no small score), and 2^-126 for
+ * each operation that may lose as much.
  *
  * The bound is a linear combination of sums that do not depend on the kernel, so one pass of the oracle serves every kernel that is judged against
  * it. It is of first order in theta_j, so it says nothing where theta_j nears 1:
@@ -73,7 +74,8 @@ typedef struct attune_error_terms {
         underflow; /* Σ_j (|v_jd| + |O_d|) / l                        multiplies eta_p + 2^-124 */
     double peak;   /* 1 / l, the largest P_j                          multiplies n_pv · 2^-149 */
     double
-        flushed; /* Σ_j P_j f_j |v_jd - O_d|  +  Σ_j P_j |v_jd| over subnormal v_jd  +  n · 2^-123 / l, with f_j =
+        flushed; /* min(Σ_j P_j (e^f_j - 1) |v_jd - O_d| / Σ_j P_j e^-f_j, max_j |v_jd - O_d|)  +  Σ_j P_j |v_jd| over subnormal v_jd
+                    +  n · 2^-123 / l, of LSE ln Σ_j P_j e^f_j  +  n · 2^-123 / l, with f_j = (1 + 2^-6)
                     |scale| (Σ_d |q_d k_jd| over subnormal q_d or k_jd  +  head_dim · 2^-124)   multiplies flushes */
 } attune_error_terms;
 

@@ -28,7 +28,11 @@ typedef struct key {
     double magnitude; /* |scale| · Σ_d |q_d k_d| */
     double flushed;   /* the part of it that a unit without subnormals may lose */
     double p;         /* exp(s - m) / l */
+    double rise; /* what p · l gains, over l, where a score is as much larger as it may lose */
 } key;
+
+/* The bound of what is lost is exact, and of everything else of first order: so much of it is kept for what the two do to each other. */
+static const double flushed_margin = 1.0 + 0x1p-6;
 
 /* Without subnormals, a product and the sums that it enters each lose less than 2^-126: they are at most four for each dimension of a score; for each
  * key of an output as well, where p may be half of exp(s - m). */
@@ -36,6 +40,7 @@ static const double flushed_sums = 4.0 * 0x1p-126;
 
 typedef struct row_sums {
     double m, l;
+    double fallen; /* sum of p where every score is as much smaller as it may lose */
     bool overflow; /* fp32 need not hold some score, or a sum on the way to it */
 } row_sums;
 
@@ -66,7 +71,7 @@ static void row_scores(const row_inputs *in, key *keys, int64_t count, row_sums 
         }
         keys[j].s = p->softmax_scale * dot;
         keys[j].magnitude = fabs(p->softmax_scale) * magnitude;
-        keys[j].flushed = fabs(p->softmax_scale) * flushed;
+        keys[j].flushed = flushed_margin * fabs(p->softmax_scale) * flushed;
         sums->m = fmax(sums->m, keys[j].s);
         sums->overflow |= fp32_overflows(magnitude) || fp32_overflows(log2_e * keys[j].magnitude);
     }
@@ -80,7 +85,13 @@ static void row_probabilities(key *keys, int64_t count, row_sums *sums)
         keys[j].p = exp(keys[j].s - shift);
         sums->l += keys[j].p;
     }
-    for (int64_t j = 0; j < count; j++) keys[j].p /= sums->l;
+    for (int64_t j = 0; j < count; j++) {
+        key *const at = &keys[j];
+        at->p /= sums->l;
+        at->rise = at->flushed < 1.0 ? at->p * expm1(at->flushed)
+                                     : exp(at->s - shift + at->flushed) / sums->l - at->p;
+        sums->fallen += at->p * exp(-at->flushed);
+    }
 }
 
 static void load_value(const row_inputs *in, int64_t j, float v[MAX_HEAD_DIM])
@@ -110,7 +121,6 @@ static void add_key(attune_error_terms *terms, const key *at, double m, double v
     terms->magnitude += at->p * (fabs(at->s) + fabs(m)) * difference;
     terms->spread += at->p * difference;
     terms->values += at->p * fabs(v);
-    terms->flushed += at->p * at->flushed * difference;
 }
 
 /* Nothing bounds a row that overflows fp32 on the way. */
@@ -122,21 +132,43 @@ static void close_terms(attune_error_terms *terms, const row_sums *sums, int64_t
     if (sums->overflow || fp32_overflows(sums->l * terms->values)) terms->score = INFINITY;
 }
 
-static void row_terms(const row_inputs *in, const key *keys, int64_t count, const row_sums *sums,
-                      row_answer *answer)
+/* With scores s_j + δ_j, |δ_j| <= f_j, the output is O + Σ_j p_j (e^δ_j - 1) (v_j - O) / Σ_j p_j e^δ_j, and in any case a mean of the values; LSE is
+ * LSE + ln Σ_j p_j e^δ_j. A subnormal value may be lost itself. */
+static void add_flushed(const row_inputs *in, const key *keys, int64_t count, const row_sums *sums,
+                        row_answer *answer)
 {
     const int64_t width = in->problem->head_dim_v;
     const double least_normal = format_least_normal(in->problem->dtype);
+    double risen[MAX_HEAD_DIM] = {0.0}, farthest[MAX_HEAD_DIM] = {0.0}, risen_sum = 0.0;
     float v[MAX_HEAD_DIM];
     for (int64_t j = 0; j < count; j++) {
         load_value(in, j, v);
         for (int64_t d = 0; d < width; d++) {
-            add_key(&answer->o_terms[d], &keys[j], sums->m, v[d], answer->o[d]);
+            const double difference = fabs(v[d] - answer->o[d]);
+            if (difference > 0.0) risen[d] += keys[j].rise * difference;
+            farthest[d] = fmax(farthest[d], difference);
             if (fabsf(v[d]) < least_normal)
                 answer->o_terms[d].flushed += keys[j].p * fabs((double)v[d]);
         }
+        risen_sum += keys[j].rise;
+    }
+    for (int64_t d = 0; d < width; d++)
+        answer->o_terms[d].flushed += fmin(risen[d] / sums->fallen, farthest[d]);
+    answer->lse_terms.flushed += log1p(risen_sum);
+}
+
+static void row_terms(const row_inputs *in, const key *keys, int64_t count, const row_sums *sums,
+                      row_answer *answer)
+{
+    const int64_t width = in->problem->head_dim_v;
+    float v[MAX_HEAD_DIM];
+    for (int64_t j = 0; j < count; j++) {
+        load_value(in, j, v);
+        for (int64_t d = 0; d < width; d++)
+            add_key(&answer->o_terms[d], &keys[j], sums->m, v[d], answer->o[d]);
         add_key(&answer->lse_terms, &keys[j], sums->m, 1.0, 0.0);
     }
+    add_flushed(in, keys, count, sums, answer);
     for (int64_t d = 0; d < width; d++) close_terms(&answer->o_terms[d], sums, count);
     close_terms(&answer->lse_terms, sums, count);
 }

@@ -1,6 +1,7 @@
 """What the spec says: names, expressions, rules, the rows that the runtime sees, tuned kernels."""
 
 import fnmatch
+import itertools
 import random
 import re
 import shutil
@@ -89,6 +90,18 @@ class Rules(unittest.TestCase):
         rejected = [line.split()[1] for line in out.splitlines()]
         self.assertTrue(all(fnmatch.fnmatchcase(name, pattern) for name in rejected))
         self.assertFalse(set(listed) & set(rejected))
+
+    def test_emulated_devices_have_simt_kernels_of_every_head_dim(self):
+        """Of AMD's local memory a group has 64 KiB, of NVIDIA's more."""
+        g = generator()
+        points = {point.id: point for point in g.selected("emulated", "x86_64", [])[0]}
+        fit = {
+            (point.dtype, point.head_dim)
+            for point in (points[row.kernel] for row in g.tuned("emulated"))
+            if point.engine == "simt" and g.spec.engine_value(point, "fast_memory") <= 65536
+        }
+        problem = g.spec.data["problem"]
+        self.assertEqual(fit, set(itertools.product(problem["dtype"], problem["head_dim"])))
 
     def test_fast_memory_of_small_devices(self):
         """Every simt kernel that OpenCL prefers on a GPU fits 32 KiB of local memory and groups of 256."""

@@ -217,15 +217,41 @@ static void what_is_flushed_is_what_subnormals_make(void **state)
     attune_reference *const r = trial_reference(&t);
     const double s[2] = {scale * (sub - least * sub), scale * least * least};
     const double l = 1.0 + exp(s[1] - s[0]), p[2] = {1.0 / l, exp(s[1] - s[0]) / l};
-    const double f =
-        scale * (least * sub + sub); /* of the first key; the second has no subnormal */
-    const double expected[2] = {p[0] * f * fabs(sub - r->o[0]) + p[0] * sub,
-                                p[0] * f * fabs(1.0 - r->o[1])};
+    const double f = (1.0 + 0x1p-6) * scale *
+                     (least * sub + sub); /* of the first key; the second has no subnormal */
+    const double rise = p[0] * expm1(f), fallen = p[0] * exp(-f) + p[1];
+    const double expected[2] = {rise * fabs(sub - r->o[0]) / fallen + p[0] * sub,
+                                rise * fabs(1.0 - r->o[1]) / fallen};
     for (int d = 0; d < 2; d++)
         assert_true(fabs(r->o_terms[d].flushed / expected[d] - 1.0) < 1e-13);
-    assert_true(fabs(r->lse_terms[0].flushed / (p[0] * f) - 1.0) < 1e-13);
+    assert_true(fabs(r->lse_terms[0].flushed / log1p(rise) - 1.0) < 1e-13);
     attune_reference_destroy(r);
     trial_destroy(&t);
+}
+
+/* Of two keys the one with subnormals may lose its whole score, whatever that does to its weight: an output without them is within what is said. */
+static void flushed_scores_are_bounded_exactly(void **state)
+{
+    (void)state;
+    for (int large = 1; large <= 60000; large = large * 3 + 1) {
+        attune_problem problem =
+            problem_of("op=forward,b=1,hq=1,hkv=1,sq=1,sk=2,d=16,dv=2,dtype=f16,lse=1");
+        trial t = trial_create(&problem);
+        set_all(&t, TRIAL_Q, large);
+        set_all(&t, TRIAL_K, 0.0);
+        for (int64_t d = 0; d < 16; d++) set(&t, TRIAL_K, 0, 0, 0, d, -0x1p-15);
+        set_all(&t, TRIAL_V, 1.0);
+        set(&t, TRIAL_V, 0, 0, 0, 1, -2.0);
+        attune_reference *const r = trial_reference(&t);
+        const double flushed = 0.5 * 1.0 + 0.5 * -2.0; /* both weights alike */
+        const double loss = fabs(flushed - r->o[1]), lse_loss = fabs(log(2.0) - r->lse[0]);
+        assert_true(loss > 0.0 && loss <= r->o_terms[1].flushed);
+        assert_true(r->o_terms[1].flushed <= 3.0 + 1e-12); /* the farthest value */
+        assert_true(lse_loss <= r->lse_terms[0].flushed);
+        assert_true(r->o_terms[0].flushed < 1e-30); /* equal values do not care */
+        attune_reference_destroy(r);
+        trial_destroy(&t);
+    }
 }
 
 /* Products and sums of normal numbers may be subnormal in single precision. */
@@ -241,8 +267,9 @@ static void what_sums_lose_is_flushed_too(void **state)
     set(&t, TRIAL_V, 0, 0, 0, 0, 3.0);
     attune_reference *const r = trial_reference(&t);
     const double of_sums = 0x1p-123; /* 3 · 2^-123 / l, with l = 3 */
-    const double of_scores = 0x1p100 * 5.0 * 0x1p-124;
-    const double o = of_scores * 4.0 / 3.0 + of_sums, lse = of_scores + of_sums;
+    const double of_scores = (1.0 + 0x1p-6) * 0x1p100 * 5.0 * 0x1p-124; /* of each key alike */
+    const double o = expm1(of_scores) * exp(of_scores) * 4.0 / 3.0 + of_sums;
+    const double lse = of_scores + of_sums;
     assert_true(fabs(r->o_terms[0].flushed / o - 1.0) < 1e-13);
     assert_true(fabs(r->lse_terms[0].flushed / lse - 1.0) < 1e-13);
     attune_reference_destroy(r);
@@ -393,6 +420,7 @@ int main(void)
         cmocka_unit_test(what_fp32_cannot_hold_is_unbounded),
         cmocka_unit_test(terms_are_what_the_header_says),
         cmocka_unit_test(what_is_flushed_is_what_subnormals_make),
+        cmocka_unit_test(flushed_scores_are_bounded_exactly),
         cmocka_unit_test(what_sums_lose_is_flushed_too),
         cmocka_unit_test(bounds_are_the_formula),
         cmocka_unit_test(one_row_is_a_row_of_all),

@@ -260,6 +260,32 @@ static void large_values(void **state)
     }
 }
 
+/* ---- subnormals ---- */
+
+/* A subnormal key makes a score that counts where the query is large. A unit that takes it for 0 loses that score, and is allowed to; nobody else is. */
+static void large_queries_and_subnormal_keys(void **state)
+{
+    (void)state;
+    static const double scores[] = {-0.0002, -0.006, -0.02, -0.06, -0.2, -1.0, -4.0, -12.0};
+    FOR_EACH_DTYPE(dtype)
+    for (size_t i = 0; i < sizeof scores / sizeof *scores; i++) {
+        inputs in = inputs_of("b=1,hq=1,hkv=1,sq=8,sk=2,d=16", dtype);
+        const float k = dtype == ATTUNE_F16 ? -5e-5f : -9e-39f;
+        for (int d = 0; d < 16; d++) {
+            for (int s = 0; s < 8; s++)
+                set(&in, TENSOR_Q, 0, s, 0, d, (float)(scores[i] / (4.0 * (double)k)));
+            set(&in, TENSOR_K, 0, 0, 0, d, k);
+            set(&in, TENSOR_K, 0, 1, 0, d, 0.0f);
+            set(&in, TENSOR_V, 0, 0, 0, d, 1.0f);
+            set(&in, TENSOR_V, 0, 1, 0, d, (float)d / 8.0f);
+        }
+        outputs out = run(&in);
+        assert_judged(&in, &out);
+        outputs_free(&out);
+        inputs_free(&in);
+    }
+}
+
 /* ---- repetition ---- */
 
 static void sixteen_repeats(void **state)
@@ -282,10 +308,15 @@ static void sixteen_repeats(void **state)
 static int group(const char *name)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mask_tables),          cmocka_unit_test(hidden_nan),
-        cmocka_unit_test(visible_nan),          cmocka_unit_test(visible_infinities),
-        cmocka_unit_test(overflow_is_the_same), cmocka_unit_test(infinities_without_weight),
-        cmocka_unit_test(infinities_in_chunks), cmocka_unit_test(large_values),
+        cmocka_unit_test(mask_tables),
+        cmocka_unit_test(hidden_nan),
+        cmocka_unit_test(visible_nan),
+        cmocka_unit_test(visible_infinities),
+        cmocka_unit_test(overflow_is_the_same),
+        cmocka_unit_test(infinities_without_weight),
+        cmocka_unit_test(infinities_in_chunks),
+        cmocka_unit_test(large_values),
+        cmocka_unit_test(large_queries_and_subnormal_keys),
         cmocka_unit_test(sixteen_repeats),
     };
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);

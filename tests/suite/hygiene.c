@@ -211,7 +211,8 @@ static void infinities_without_weight(void **state)
     }
 }
 
-/* Of a key whose weight may round to 0: whatever becomes of it, a reproducible row gets the same from whole prompts and from their end alone. */
+/* Of a key whose weight may round to 0: whatever becomes of it, a reproducible row gets the same from whole prompts and from their end alone; but not
+ * by a unit that takes subnormals for 0 (docs/matrix-engine.md). */
 static void infinities_in_chunks(void **state)
 {
     (void)state;
@@ -226,7 +227,8 @@ static void infinities_in_chunks(void **state)
             set(both[i], TENSOR_V, 0, 3, 0, 7, INFINITY);
         }
         outputs a = run(&whole), b = run(&end);
-        for (int s = 0; must_be_same(&a, &b) && s < 48; s++)
+        const bool is_promised = must_be_same(&a, &b) && a.arithmetic.flushes == 0.0;
+        for (int s = 0; is_promised && s < 48; s++)
             for (int d = 0; d < 16; d++) {
                 const float x = o_at(&a, 0, 48 + s, 0, d), y = o_at(&b, 0, s, 0, d);
                 if (!(x == y || (isnan(x) && isnan(y))))

@@ -33,6 +33,8 @@ readonly DTYPES=(f32 f16 bf16)
 export PATH=$PATH:/usr/local/cuda/bin OMP_WAIT_POLICY=passive PYTHONDONTWRITEBYTECODE=1
 # What is compiled at run time, for all steps.
 export ATTUNE_CACHE=${ATTUNE_CACHE:-$PWD/$WORK/kernels}
+# What was measured here before has no say.
+export ATTUNE_DB=off
 # cuda:0 and nvidia-smi must mean the same GPU
 export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
 

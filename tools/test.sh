@@ -11,7 +11,6 @@ PYTHON=$PWD/build/venv/bin/python3
 JOBS=$(nproc)
 readonly PYTHON JOBS
 readonly LOGS=build/logs
-export ATTUNE_DB=off # what was measured on this machine has no say
 
 fail() {
     echo "FAIL $*"

@@ -50,11 +50,11 @@ static void print_counts(const tune_result *r)
     if (n->pruned > 0) printf(", %d pruned", n->pruned);
     if (n->known > 0) printf(", %d known from before", n->known);
     if (n->untried > 0) printf(", %d not tried (--resume goes on)", n->untried);
-    if (n->refused > 0) printf("; %d more do not fit this device", n->refused);
+    if (n->refused > 0) printf("; %d more are ruled out (attune kernels --why)", n->refused);
     putchar('\n');
     if (r->same_bits > 0)
-        printf("  the same bits: %d kernels against another of their kind, 0 differ\n",
-               r->same_bits);
+        printf("  the same bits: %d kernel%s against another of their kind, 0 differ\n",
+               r->same_bits, r->same_bits == 1 ? "" : "s");
 }
 
 static void print_result(const tune_result *r)

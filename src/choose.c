@@ -143,15 +143,18 @@ bool kernel_accepts(const kernel_request *request, const attune_kernel_row *row,
 
 /* ---- order of preference ---- */
 
-void request_options(const kernel_request *request, char text[REQUEST_OPTIONS_SIZE])
+size_t request_options(const kernel_request *request, char text[REQUEST_OPTIONS_SIZE])
 {
     const bool is_tf32 = request->tf32 && request->engine == NULL && request->glob == NULL &&
                          request->problem->dtype == ATTUNE_F32;
-    snprintf(text, REQUEST_OPTIONS_SIZE, "%s%s%s%s%s%s", request->engine != NULL ? ",engine=" : "",
-             request->engine != NULL ? request->engine : "",
-             request->reproducible ? ",reproducible" : "", is_tf32 ? ",tf32" : "",
-             request->glob != NULL ? ",kernel=" : "", request->glob != NULL ? request->glob : "");
-    memmove(text, text + (text[0] == ','), strlen(text) + (text[0] != ','));
+    char all[REQUEST_OPTIONS_SIZE + 1];
+    const int length = snprintf(
+        all, sizeof all, "%s%s%s%s%s%s", request->engine != NULL ? ",engine=" : "",
+        request->engine != NULL ? request->engine : "",
+        request->reproducible ? ",reproducible" : "", is_tf32 ? ",tf32" : "",
+        request->glob != NULL ? ",kernel=" : "", request->glob != NULL ? request->glob : "");
+    snprintf(text, REQUEST_OPTIONS_SIZE, "%s", all + (all[0] == ','));
+    return (size_t)length - (all[0] == ',');
 }
 
 /* 2^octaves is how many times as large one is; 0 counts as 1. */
@@ -274,8 +277,12 @@ void kernel_preference(const kernel_request *request, const ranked_kernel *kerne
         break;
     case LEVEL_MEASURED:
         attune_problem_print(&winner->problem, problem, sizeof problem);
-        snprintf(text, KERNEL_PREFERENCE_SIZE, "won here: %.4g ms, the default %.4g, for %s",
-                 winner->milliseconds, winner->default_milliseconds, problem);
+        if (isnan(winner->default_milliseconds))
+            snprintf(text, KERNEL_PREFERENCE_SIZE, "won here: %.4g ms, for %s",
+                     winner->milliseconds, problem);
+        else
+            snprintf(text, KERNEL_PREFERENCE_SIZE, "won here: %.4g ms, the default %.4g, for %s",
+                     winner->milliseconds, winner->default_milliseconds, problem);
         break;
     case LEVEL_CLASS:
     case LEVEL_FAMILY:

@@ -11,7 +11,7 @@ enum {
     KERNEL_REASON_SIZE = 256,
     KERNEL_PREFERENCE_SIZE = 640,
     KERNEL_ID_SIZE = 96,
-    REQUEST_OPTIONS_SIZE = 128
+    REQUEST_OPTIONS_SIZE = 512
 };
 
 /* What won on this device for a problem: see attune/tuning.h. */
@@ -36,8 +36,8 @@ typedef struct kernel_request {
 } kernel_request;
 
 /* The options of a plan that confine its choice, as one text for the database of measurements:
- * "", "reproducible", "engine=matrix,reproducible", "tf32", "kernel=GLOB". */
-void request_options(const kernel_request *request, char text[REQUEST_OPTIONS_SIZE]);
+ * "", "reproducible", "engine=matrix,reproducible", "tf32", "kernel=GLOB". Returns the length of the whole, which may be cut. */
+size_t request_options(const kernel_request *request, char text[REQUEST_OPTIONS_SIZE]);
 
 /* A kernel and its launch. Without a problem the launch is empty. */
 typedef struct kernel_choice {

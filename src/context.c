@@ -39,6 +39,7 @@ static attune_context *context_new(const registry_entry *entry,
     *context = (attune_context){
         .backend = entry->backend,
         .caps = &entry->caps,
+        .threads = options->threads,
         .verbose = verbose != NULL && strcmp(verbose, "0") != 0,
         .kernel_glob = glob == NULL ? NULL : strdup(glob),
     };

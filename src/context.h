@@ -12,6 +12,7 @@ struct attune_context {
     const attune_backend *backend;
     const attune_device_caps *caps; /* lasts as long as the process */
     void *device;                   /* the backend's */
+    int threads;                    /* of a processor, as the caller asked; 0: its default */
     bool verbose;                   /* $ATTUNE_VERBOSE: see log.h */
     char *kernel_glob;              /* $ATTUNE_KERNEL; NULL: any kernel */
     tuning_lookup tuning;           /* $ATTUNE_DB, or the caller's database */

@@ -186,8 +186,8 @@ ATTUNE_API void attune_forward_tensors_init(attune_forward_tensors *tensors);
 /* INVALID_ARGUMENT, and a detail that lists them, where no engine has the name. */
 ATTUNE_API attune_status attune_engine_check(const char *name);
 
-/* Tuning. Of the kernels that compute a problem, a plan prefers those of the smallest head_dim, and of these
- *   1. the one that options.hint names,
+/* Tuning. Of the kernels that compute a problem, a plan prefers
+ *   1. the one that options.hint names, then those of the smallest head_dim that suffices, and of these
  *   2. what won on this very device and build for the nearest measured problem (tuning.h): of the same dtype and kernel head_dim, its seqlen_q at most
  *      a factor of 3 away, and in all (seqlen_q twice, seqlen_k, batch · heads_q) at most 4 octaves,
  *   3. what the built-in table names for the device's class, 4. for its family (the vendor; of opencl cpu or gpu), 5. for every device,

@@ -1,7 +1,7 @@
 /* Measured choices: a database of what `attune tune` measured on a device, and what plans make of it.
  *
  * A database is one SQLite file (libsqlite3.so.0 is opened when it is first needed). A context reads it once, when its first plan is made, and keeps
- * what was measured on its own device (backend, name, platform, class, driver, number of compute units) by its own build (library version, texts of
+ * what was measured on its own device (backend, name, platform, class, driver, number of compute units, of a processor the threads that were asked for) by its own build (library version, texts of
  * the kernels, compiler): anything else is a miss. A plan then prefers the winner of the nearest measured problem (attune.h, "tuning"). Without a
  * database, or with one that cannot be read, the built-in tables decide; running never measures.
  *
@@ -46,7 +46,8 @@ typedef struct attune_tuning_db attune_tuning_db;
  * path[size], cut short if it does not fit; returns the whole length, 0 where there is none ($ATTUNE_DB is "off", or there is no home). */
 ATTUNE_API size_t attune_tuning_path(char *path, size_t size);
 
-/* `writable` 1: the file and its folders are made where they are missing, and a database of an older version is brought up to date; 0: read only. */
+/* `writable` 1: the file and its folders are made where they are missing, and a database of an older version is brought up to date; 0: read only,
+ * so an empty file, or one of an older version, is ATTUNE_FILE_ERROR. Only a regular file will do. */
 ATTUNE_API attune_status attune_tuning_open(const char *path, int32_t writable,
                                             attune_tuning_db **db);
 ATTUNE_API void attune_tuning_close(attune_tuning_db *db);
@@ -127,7 +128,8 @@ ATTUNE_API attune_status attune_tuning_visit(attune_tuning_db *db, attune_tuning
 ATTUNE_API attune_status attune_tuning_import_begin(attune_tuning_db *db);
 ATTUNE_API attune_status attune_tuning_import_end(attune_tuning_db *db, int32_t keep);
 
-/* A row of ATTUNE_TUNING_MEASUREMENTS; one that is there already is left alone. Columns may be in any order, and those that may be NULL may be missing.
+/* A row of ATTUNE_TUNING_MEASUREMENTS; one that is there already is left alone. Columns may be in any order; those that may be NULL (finished, invalid,
+ * times, bound_ratio and resources) may be missing or "".
  * INVALID_ARGUMENT for a row that no database of Attune could hold. `added` is 1 where it is new. */
 ATTUNE_API attune_status attune_tuning_import(attune_tuning_db *db,
                                               const attune_tuning_value *values, int count,

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-enum { BUSY_MILLISECONDS = 20000 };
+/* A writer waits for others; a plan does not wait for long. */
+enum { WRITER_MILLISECONDS = 20000, READER_MILLISECONDS = 1000 };
 
 /* ---- where ---- */
 
@@ -143,6 +143,12 @@ const char *column_text(sqlite3_stmt *statement, int at)
     return (const char *)sqlite.column_text(statement, at);
 }
 
+const char *column_word(sqlite3_stmt *statement, int at)
+{
+    const char *const text = column_text(statement, at);
+    return text == NULL ? "" : text;
+}
+
 double column_real(sqlite3_stmt *statement, int at)
 {
     return sqlite.column_type(statement, at) == SQLITE_NULL ? NAN
@@ -166,6 +172,9 @@ static attune_status version_of(attune_tuning_db *db, int64_t *version)
     RETURN_IF_FAILED(database_integer(db, "PRAGMA user_version", NULL, 0, 0, version));
     if (application != SCHEMA_APPLICATION && (tables != 0 || *version != 0 || application != 0))
         return attune_fail(ATTUNE_FILE_ERROR, "%s is a database of another program", db->path);
+    if (*version < 0)
+        return attune_fail(ATTUNE_FILE_ERROR, "%s is damaged: its version is %lld", db->path,
+                           (long long)*version);
     if (*version > SCHEMA_VERSION)
         return attune_fail(ATTUNE_FILE_ERROR,
                            "%s is a database of version %lld; this library knows versions up to %d",
@@ -205,7 +214,9 @@ static int open_handle(attune_tuning_db *db, const char *name, int flags)
     sqlite.close_v2(db->handle);
     db->handle = NULL;
     const int code = sqlite.open_v2(name, &db->handle, flags, NULL);
-    if (code == SQLITE_OK) sqlite.busy_timeout(db->handle, BUSY_MILLISECONDS);
+    const bool writes = (flags & SQLITE_OPEN_READWRITE) != 0;
+    if (code == SQLITE_OK)
+        sqlite.busy_timeout(db->handle, writes ? WRITER_MILLISECONDS : READER_MILLISECONDS);
     return code;
 }
 
@@ -213,7 +224,6 @@ static int open_handle(attune_tuning_db *db, const char *name, int flags)
  * another process does the same, the change is refused at once, and is not needed. */
 static attune_status open_writable(attune_tuning_db *db)
 {
-    make_folders(db->path);
     if (open_handle(db, db->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) != SQLITE_OK)
         return database_fail(db, "it cannot be opened");
     int64_t version;
@@ -238,8 +248,6 @@ static void immutable_name(const char *path, char name[3 * DATABASE_PATH_SIZE + 
 static attune_status open_readable(attune_tuning_db *db)
 {
     int64_t version;
-    if (access(db->path, F_OK) != 0)
-        return attune_fail(ATTUNE_FILE_ERROR, "%s cannot be opened: %s", db->path, strerror(errno));
     int code = open_handle(db, db->path, SQLITE_OPEN_READONLY);
     attune_status status = code == SQLITE_OK ? version_of(db, &version) : ATTUNE_FILE_ERROR;
     if (status != ATTUNE_OK && db->handle != NULL) {
@@ -252,8 +260,27 @@ static attune_status open_readable(attune_tuning_db *db)
         }
     }
     if (code != SQLITE_OK) return database_fail(db, "it cannot be opened");
-    if (status == ATTUNE_OK && version < SCHEMA_VERSION) return open_writable(db);
+    if (status == ATTUNE_OK && version == 0)
+        return attune_fail(ATTUNE_FILE_ERROR, "%s is empty", db->path);
+    if (status == ATTUNE_OK && version < SCHEMA_VERSION)
+        return attune_fail(ATTUNE_FILE_ERROR,
+                           "%s is a database of version %lld; whoever writes to it (attune tune, "
+                           "attune db import) makes it one of version %d",
+                           db->path, (long long)version, SCHEMA_VERSION);
     return status;
+}
+
+/* To open a pipe would wait for its other end, and a device is no database; a file may be missing where it is made. */
+static attune_status check_kind(const char *path, bool may_be_missing)
+{
+    struct stat is;
+    if (stat(path, &is) != 0)
+        return may_be_missing && errno == ENOENT
+                   ? ATTUNE_OK
+                   : attune_fail(ATTUNE_FILE_ERROR, "%s cannot be opened: %s", path,
+                                 strerror(errno));
+    if (S_ISREG(is.st_mode)) return ATTUNE_OK;
+    return attune_fail(ATTUNE_FILE_ERROR, "%s cannot be opened: it is no regular file", path);
 }
 
 attune_status attune_tuning_open(const char *path, int32_t writable, attune_tuning_db **db)
@@ -263,13 +290,17 @@ attune_status attune_tuning_open(const char *path, int32_t writable, attune_tuni
     RETURN_IF_NULL(path);
     const char *reason;
     if (!sqlite_load(&reason)) return attune_fail(ATTUNE_FILE_ERROR, "%s: %s", path, reason);
-    if (path[0] == '\0' || strlen(path) >= DATABASE_PATH_SIZE)
+    if (path[0] == '\0' || strlen(path) >= DATABASE_PATH_SIZE - 2)
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "a path of %zu bytes; 1 to %d are accepted",
-                           strlen(path), DATABASE_PATH_SIZE - 1);
+                           strlen(path), DATABASE_PATH_SIZE - 3);
     attune_tuning_db *const opened = calloc(1, sizeof *opened);
     if (opened == NULL) return attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a database");
-    strcpy(opened->path, path);
-    const attune_status status = writable != 0 ? open_writable(opened) : open_readable(opened);
+    /* a name that begins with a colon means something else to SQLite */
+    snprintf(opened->path, sizeof opened->path, "%s%s", path[0] == ':' ? "./" : "", path);
+    attune_status status = ATTUNE_OK;
+    if (writable != 0) make_folders(opened->path);
+    status = check_kind(opened->path, writable != 0);
+    if (status == ATTUNE_OK) status = writable != 0 ? open_writable(opened) : open_readable(opened);
     if (status == ATTUNE_OK)
         *db = opened;
     else
@@ -289,10 +320,12 @@ void attune_tuning_close(attune_tuning_db *db)
 void context_key(const attune_context *context, database_value key[KEY_COLUMNS])
 {
     const attune_device_caps *const caps = context->caps;
+    const bool is_limited = context->threads > 0 && strcmp(context->backend->name, "cpu") == 0;
+    const int64_t units = is_limited ? context->threads : caps->info.compute_units;
     const database_value values[KEY_COLUMNS] = {
         text_value(context->backend->name), text_value(caps->info.name),
         text_value(caps->info.platform),    text_value(caps->device_class),
-        text_value(caps->info.driver),      integer_value(caps->info.compute_units),
+        text_value(caps->info.driver),      integer_value(units),
         text_value(attune_version()),       text_value(context->backend->table->text_hash),
         text_value(caps->compiler),
     };

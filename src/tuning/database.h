@@ -42,7 +42,8 @@ attune_status database_execute(attune_tuning_db *db, const char *sql, const data
 attune_status database_integer(attune_tuning_db *db, const char *sql, const database_value values[],
                                int count, int64_t otherwise, int64_t *integer);
 
-/* Values of the present row: NULL, NaN or -1 where there is none. */
+/* Values of the present row: NULL ("" of a word), NaN or -1 where there is none. A damaged file may hold NULL where its tables say that none is. */
+const char *column_word(sqlite3_stmt *statement, int at);
 const char *column_text(sqlite3_stmt *statement, int at);
 double column_real(sqlite3_stmt *statement, int at);
 int64_t column_count(sqlite3_stmt *statement, int at);

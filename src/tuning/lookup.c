@@ -2,6 +2,7 @@
 
 #include "../context.h"
 #include "../log.h"
+#include "../problem.h"
 #include "../status.h"
 #include "database.h"
 
@@ -11,13 +12,13 @@
 
 bool tuning_lookup_init(tuning_lookup *lookup, const char *path)
 {
-    char text[DATABASE_PATH_SIZE];
-    if (path == NULL)
-        attune_tuning_path(text, sizeof text);
-    else
-        snprintf(text, sizeof text, "%s", strcmp(path, "off") == 0 ? "" : path);
-    *lookup = (tuning_lookup){.path = strdup(text)};
+    const size_t size = 1 + (path == NULL ? attune_tuning_path(NULL, 0) : strlen(path));
+    *lookup = (tuning_lookup){.path = malloc(size)};
     pthread_mutex_init(&lookup->lock, NULL);
+    if (lookup->path != NULL && path == NULL)
+        attune_tuning_path(lookup->path, size);
+    else if (lookup->path != NULL)
+        strcpy(lookup->path, strcmp(path, "off") == 0 ? "" : path);
     return lookup->path != NULL;
 }
 
@@ -31,13 +32,15 @@ void tuning_lookup_clear(tuning_lookup *lookup)
 /* A row that this library cannot read, as an import may bring, is as good as none. */
 static bool read_winner(sqlite3_stmt *statement, measured_winner *winner)
 {
-    const char *const problem = column_text(statement, 0),
-                      *const options = column_text(statement, 1),
-                      *const kernel = column_text(statement, 2),
-                      *const usual = column_text(statement, 4);
+    const char *const problem = column_word(statement, 0),
+                      *const options = column_word(statement, 1),
+                      *const kernel = column_word(statement, 2),
+                      *const usual = column_word(statement, 4);
+    attune_problem parsed;
     if (strlen(options) >= sizeof winner->options || strlen(kernel) >= sizeof winner->kernel ||
         strlen(usual) >= sizeof winner->default_kernel ||
-        attune_problem_parse(problem, &winner->problem) != ATTUNE_OK)
+        attune_problem_parse(problem, &parsed) != ATTUNE_OK ||
+        problem_normalise(&parsed, &winner->problem) != ATTUNE_OK)
         return false;
     strcpy(winner->options, options);
     strcpy(winner->kernel, kernel);

@@ -6,6 +6,7 @@
 #include "../problem.h"
 #include "../status.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -118,7 +119,7 @@ static attune_status transact_end(attune_tuning_db *db, attune_status status)
 
 attune_status attune_tuning_run_begin(attune_tuning_db *db, attune_context *context,
                                       const attune_problem *problem,
-                                      const attune_plan_options *options,
+                                      const attune_plan_options *plan_options,
                                       const char *default_kernel, int32_t *resume, int64_t *run)
 {
     RETURN_IF_NULL(db);
@@ -128,8 +129,12 @@ attune_status attune_tuning_run_begin(attune_tuning_db *db, attune_context *cont
     RETURN_IF_NULL(run);
     attune_problem normal;
     kernel_request request;
+    char options[REQUEST_OPTIONS_SIZE];
     RETURN_IF_FAILED(problem_normalise(problem, &normal));
-    RETURN_IF_FAILED(plan_request(context, &normal, options, &request));
+    RETURN_IF_FAILED(plan_request(context, &normal, plan_options, &request));
+    if (request_options(&request, options) >= sizeof options)
+        return attune_fail(ATTUNE_INVALID_ARGUMENT, "options of more than %d bytes",
+                           REQUEST_OPTIONS_SIZE - 1);
     RETURN_IF_FAILED(database_run(db, "BEGIN IMMEDIATE", "recording"));
     return transact_end(db, begin(db, context, &request, default_kernel, resume, run));
 }
@@ -138,12 +143,25 @@ attune_status attune_tuning_run_finish(attune_tuning_db *db, int64_t run)
 {
     RETURN_IF_NULL(db);
     const database_value of[] = {integer_value(run)};
+    int64_t runs;
+    RETURN_IF_FAILED(
+        database_integer(db, "SELECT count(*) FROM run WHERE id = ?1", of, 1, 0, &runs));
+    if (runs == 0) return attune_fail(ATTUNE_INVALID_ARGUMENT, "there is no run %" PRId64, run);
     return database_execute(
         db, "UPDATE run SET finished = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE id = ?1", of, 1,
         "recording");
 }
 
 /* ---- measurements ---- */
+
+/* A reason, which may be a compiler's, as a text that TSV and an import take. */
+static const char *one_line(const char *text, char line[LONGEST_TEXT + 1])
+{
+    snprintf(line, LONGEST_TEXT + 1, "%s", text);
+    for (char *at = line; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ') *at = ' ';
+    return line;
+}
 
 attune_status attune_tuning_record(attune_tuning_db *db, int64_t run,
                                    const attune_measurement *measurement)
@@ -152,11 +170,12 @@ attune_status attune_tuning_record(attune_tuning_db *db, int64_t run,
     RETURN_IF_NULL(measurement);
     attune_measurement m;
     RETURN_IF_FAILED(struct_copy(&m, sizeof m, sizeof m, measurement, "attune_measurement"));
+    char invalid[LONGEST_TEXT + 1];
     const database_value values[] = {
         integer_value(run),
         text_value(m.kernel),
         integer_value(m.rung),
-        text_value(m.invalid),
+        text_value(m.invalid == NULL ? NULL : one_line(m.invalid, invalid)),
         real_value(m.milliseconds),
         real_value(m.milliseconds_q1),
         real_value(m.milliseconds_q3),
@@ -194,7 +213,7 @@ attune_status attune_tuning_run_visit(attune_tuning_db *db, int64_t run,
     while ((code = sqlite.step(statement)) == SQLITE_ROW) {
         const attune_measurement m = {
             .struct_size = sizeof m,
-            .kernel = column_text(statement, 0),
+            .kernel = column_word(statement, 0),
             .rung = (int32_t)sqlite.column_int64(statement, 1),
             .invalid = column_text(statement, 2),
             .milliseconds = column_real(statement, 3),
@@ -203,7 +222,7 @@ attune_status attune_tuning_run_visit(attune_tuning_db *db, int64_t run,
             .milliseconds_min = column_real(statement, 6),
             .samples = (int32_t)sqlite.column_int64(statement, 7),
             .bound_ratio = column_real(statement, 8),
-            .bits = column_text(statement, 9),
+            .bits = column_word(statement, 9),
             .registers = (int32_t)column_count(statement, 10),
             .spill_bytes = column_count(statement, 11),
             .resident_warps = (int32_t)column_count(statement, 12),
@@ -231,7 +250,7 @@ attune_status attune_tuning_run_winner(attune_tuning_db *db, int64_t run,
     if (statement == NULL) return ATTUNE_FILE_ERROR;
     const int code = sqlite.step(statement);
     if (code == SQLITE_ROW) {
-        snprintf(winner->kernel, sizeof winner->kernel, "%s", column_text(statement, 0));
+        snprintf(winner->kernel, sizeof winner->kernel, "%s", column_word(statement, 0));
         winner->milliseconds = column_real(statement, 1);
         winner->default_milliseconds = column_real(statement, 2);
     }

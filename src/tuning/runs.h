@@ -4,6 +4,8 @@
 
 #include "database.h"
 
+enum { LONGEST_TEXT = 1024 }; /* bytes of a text that is brought in, or of a reason */
+
 /* The id of the row with these values, made where it is missing. Inside a transaction. */
 attune_status device_row(attune_tuning_db *db, const database_value values[DEVICE_COLUMNS],
                          int64_t *id);

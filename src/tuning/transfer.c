@@ -1,4 +1,5 @@
 /* Rows out of a database and into another. */
+#include "../problem.h"
 #include "../status.h"
 #include "runs.h"
 
@@ -102,10 +103,8 @@ static const struct column {
 static attune_status read_value(const struct column *column, const char *text,
                                 database_value *value)
 {
-    enum { LONGEST_TEXT = 1024 };
     char *end;
-    if (text == NULL && !column->optional && column->type == VALUE_TEXT)
-        text = ""; /* which TSV cannot tell from no value */
+    if (text != NULL && text[0] == '\0' && column->optional) text = NULL; /* as TSV spells it */
     if (text == NULL && !column->optional)
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "%s is missing", column->name);
     *value = text_value(text);
@@ -135,14 +134,15 @@ static attune_status read_value(const struct column *column, const char *text,
 static attune_status read_row(const attune_tuning_value *given, int count,
                               database_value row[COLUMN_COUNT])
 {
-    attune_problem problem;
+    attune_problem problem, normal;
     for (int c = 0; c < COLUMN_COUNT; c++) {
         const char *text = NULL;
         for (int i = 0; i < count; i++)
             if (strcmp(given[i].column, columns[c].name) == 0) text = given[i].text;
         RETURN_IF_FAILED(read_value(&columns[c], text, &row[c]));
     }
-    return attune_problem_parse(row[COLUMN_problem].text, &problem);
+    RETURN_IF_FAILED(attune_problem_parse(row[COLUMN_problem].text, &problem));
+    return problem_normalise(&problem, &normal);
 }
 
 static attune_status insert_row(attune_tuning_db *db, const database_value row[COLUMN_COUNT],
@@ -155,14 +155,22 @@ static attune_status insert_row(attune_tuning_db *db, const database_value row[C
                                          integer_value(build), row[COLUMN_problem],
                                          row[COLUMN_options],  row[COLUMN_default_kernel],
                                          row[COLUMN_started],  row[COLUMN_finished]};
-    RETURN_IF_FAILED(
-        database_execute(db,
-                         "INSERT INTO run (uid, device_id, build_id, problem, options, "
-                         "default_kernel, started, finished) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
-                         "?8) ON CONFLICT (uid) DO NOTHING",
-                         run_values, 8, "importing"));
-    RETURN_IF_FAILED(
-        database_integer(db, "SELECT id FROM run WHERE uid = ?1", run_values, 1, 0, &run));
+    RETURN_IF_FAILED(database_execute(
+        db,
+        "INSERT INTO run (uid, device_id, build_id, problem, options, "
+        "default_kernel, started, finished) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
+        "?8) ON CONFLICT (uid) DO UPDATE SET finished = coalesce(finished, excluded.finished)",
+        run_values, 8, "importing"));
+    RETURN_IF_FAILED(database_integer(
+        db,
+        "SELECT id FROM run WHERE uid = ?1 AND device_id = ?2 AND build_id = ?3 AND problem = ?4 "
+        "AND options = ?5 AND default_kernel = ?6",
+        run_values, 6, 0, &run));
+    if (run == 0)
+        return attune_fail(ATTUNE_INVALID_ARGUMENT,
+                           "run %s is there with another device, build, problem, options or "
+                           "default_kernel",
+                           row[COLUMN_run].text);
     database_value values[1 + COLUMN_COUNT - COLUMN_kernel] = {integer_value(run)};
     memcpy(values + 1, &row[COLUMN_kernel], sizeof values - sizeof *values);
     RETURN_IF_FAILED(database_execute(
@@ -206,7 +214,7 @@ attune_status attune_tuning_import_json(attune_tuning_db *db, const char *json, 
     sqlite3_stmt *const statement = database_prepare(db, sql, text, 1);
     if (statement == NULL) return ATTUNE_FILE_ERROR;
     attune_status status;
-    if (sqlite.step(statement) != SQLITE_ROW || strcmp(column_text(statement, 0), "object") != 0) {
+    if (sqlite.step(statement) != SQLITE_ROW || strcmp(column_word(statement, 0), "object") != 0) {
         status = attune_fail(ATTUNE_INVALID_ARGUMENT, "\"%.60s\" is no JSON object", json);
     } else {
         attune_tuning_value values[COLUMN_COUNT];

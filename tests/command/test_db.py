@@ -94,7 +94,7 @@ class DatabaseTest(CommandTest):
         for text in ("kernel\tmilliseconds\nk\t1\n", "\x00\x01\x02", "{\n", "no header\nno row\n"):
             file.write_text(text)
             result = self.attune("db", "import", "--file", file, "--db", self.db)
-            self.assertEqual(result.code, DONE if text == "\x00\x01\x02" else BAD_INPUT, text)
+            self.assertEqual(result.code, BAD_INPUT, text)
 
     def test_reading_makes_no_file(self):
         for what in ("show", "best", "export"):
@@ -138,7 +138,7 @@ class DatabaseTest(CommandTest):
         )
         here = [line[4:] for line in after if line[:4] == key]
         self.assertIn(["1024", small], here)  # the geometric mean of 256 and 4096
-        self.assertEqual([k for limit, k in here if limit == "*"][0], large)
+        self.assertIn(["12288", large], here)  # three times the longest
         self.assertIn(["*", usual], here)
         folder = self.folder / "backends"
         for path in (ROOT / "backends").glob("*/tuned.tsv"):

@@ -1,5 +1,6 @@
 """attune tune: every candidate is judged before it is timed, and costs nobody but itself."""
 
+import json
 import os
 import pathlib
 import random
@@ -175,8 +176,36 @@ class TuneTest(CommandTest):
             environment={"TEST_FAULT": "wrong", "TEST_FAULT_KERNEL": kernel},
         )  # fmt: skip
         self.assertEqual(result.code, FAILED)
-        self.assertIn(f"the default kernel {kernel} is not right", result.error)
+        self.assertIn(f"the default kernel {kernel} cannot be used: it is wrong", result.error)
         self.assertNotEqual(self.rows("best")[0]["kernel"], kernel)
+
+    def test_what_was_late_is_tried_again_and_what_was_wrong_is_not(self):
+        for number, (reason, known) in enumerate(
+            (("gives no answer within 1 s", 1), ("is wrong: by far", 2))
+        ):
+            self.db = self.folder / f"resumed{number}.db"
+            self.tune("--budget", "0.001")
+            (row,) = self.rows()
+            row.update(kernel=self.other(), invalid=reason, milliseconds=None)
+            file = self.folder / "row.jsonl"
+            file.write_text(json.dumps(row) + "\n")
+            self.attune("db", "import", "--file", file, "--db", self.db)
+            (result,) = self.tune("--json", "--resume", "--budget", "20").rows()
+            self.assertEqual(result["known"], known)
+            self.assertEqual(result["judged"], result["candidates"] - known)
+            self.assertEqual(result["rejected"], 0)
+
+    def test_one_bad_problem_does_not_end_the_rest(self):
+        file = self.folder / "problems.txt"
+        file.write_text(
+            f"{PROBLEM.replace('hq=2,hkv=1,sq=40', 'hq=4096,hkv=4096,sq=1000000')}\n{PROBLEM}\n"
+        )
+        result = self.attune(
+            "tune", "--device", "cpu", "--db", self.db, "--problem-file", file, "--budget", "20"
+        )
+        self.assertEqual(result.code, FAILED)
+        self.assertIn("no kernel of op=", result.error)
+        self.assertEqual({r["problem"] for r in self.rows("best")}, {PROBLEM})
 
     # ---- interruptions ----
 

@@ -25,10 +25,11 @@ static void rows_that_nobody_measured_are_refused(void **user)
         {"samples", "", "samples is"},
         {"kernel", "", "no measurement"},
         {"problem", "op=forward", "problem string"},
+        {"problem", "op=forward,b=1,hq=2,hkv=0,sq=8,sk=8,d=8,dtype=f32", "heads_kv"},
         {"run", "short", "no measurement"},
         {"device", "two\nlines", "device is no single"},
         {"compute_units", NULL, "compute_units is"},
-        {"kernel", NULL, "no measurement"},
+        {"kernel", NULL, "kernel is missing"},
     };
     char copy[160];
     make_database(8, "usual", "other");
@@ -40,6 +41,10 @@ static void rows_that_nobody_measured_are_refused(void **user)
         if (change.added != 0 || strstr(attune_error_detail(), cases[i].part) == NULL)
             fail_msg("%s=%s: %s", cases[i].column, cases[i].text, attune_error_detail());
     }
+    assert_int_equal(copy_changed(copy, NULL, NULL).added, 2);
+    const changed_import other = copy_changed(copy, "device", "another"); /* the same run */
+    assert_int_equal(other.rows, 1);
+    assert_non_null(strstr(attune_error_detail(), "is there with another device"));
     attune_tuning_db *db;
     int32_t added;
     assert_ok(attune_tuning_open(copy, 1, &db));
@@ -109,6 +114,24 @@ static void foreign_files_are_named_and_left_alone(void **user)
     assert_ignored("damaged");
     unlink(path);
 
+    make_database(8, usual, other);
+    overwrite(60, "\x80\0\0\2", 4);
+    assert_ignored("damaged");
+    assert_fails(attune_tuning_open(path, 1, &db), ATTUNE_FILE_ERROR, "damaged");
+    unlink(path);
+
+    assert_int_equal(mkfifo(path, 0600), 0); /* which would be waited for */
+    assert_ignored("no regular file");
+    assert_fails(attune_tuning_open(path, 1, &db), ATTUNE_FILE_ERROR, "no regular file");
+    unlink(path);
+
+    fclose(fopen(path, "w"));
+    assert_ignored("is empty"); /* and stays so */
+    struct stat is;
+    assert_int_equal(stat(path, &is), 0);
+    assert_int_equal(is.st_size, 0);
+    unlink(path);
+
     assert_int_equal(mkdir(path, 0700), 0);
     assert_ignored("cannot be opened");
     assert_fails(attune_tuning_open(path, 1, &db), ATTUNE_FILE_ERROR, "cannot be opened");
@@ -145,10 +168,41 @@ static void an_older_database_is_brought_up_to_date(void **user)
             NULL, NULL, NULL),
         SQLITE_OK);
     sqlite.close_v2(handle);
-    assert_ok(attune_tuning_open(path, 0, &db)); /* a reader does it too */
+    assert_fails(attune_tuning_open(path, 0, &db), ATTUNE_FILE_ERROR, "of version 1");
+    assert_ok(attune_tuning_open(path, 1, &db));
     assert_int_equal(rows_of(db, ATTUNE_TUNING_MEASUREMENTS), 1);
     assert_int_equal(rows_of(db, ATTUNE_TUNING_WINNERS), 1);
     attune_tuning_close(db);
+}
+
+/* Rows that no tuner writes, in tables that are as they should be: none of them is used, and nothing fails. */
+static void damaged_rows_are_no_winners(void **user)
+{
+    (void)user;
+    static const char *const damages[] = {
+        "UPDATE run SET problem = 'op=forward,b=1,hq=2,hkv=0,sq=8,sk=100,d=64,dtype=f32'",
+        "UPDATE run SET problem = 'op=forward,b=-1,hq=2,hkv=1,sq=8,sk=100,d=64,dtype=f32'",
+        "UPDATE run SET problem = ''",
+        "DROP VIEW winner; CREATE VIEW winner AS SELECT d.*, b.*, NULL AS problem, NULL AS options,"
+        " NULL AS kernel, NULL AS milliseconds, NULL AS default_kernel, NULL AS "
+        "default_milliseconds"
+        " FROM run AS r JOIN device AS d ON d.id = r.device_id JOIN build AS b ON b.id = "
+        "r.build_id",
+    };
+    char usual[96], other[96], kernel[96];
+    kernels_of(8, usual, other);
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        sqlite3 *handle;
+        make_database(8, usual, other);
+        assert_int_equal(sqlite.open_v2(path, &handle, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+        assert_int_equal(sqlite.exec(handle, damages[i], NULL, NULL, NULL), SQLITE_OK);
+        sqlite.close_v2(handle);
+        attune_context *const context = open_cpu(path);
+        plan_of(context, 8, NULL, kernel);
+        assert_string_equal(kernel, usual);
+        attune_context_close(context);
+        unlink(path);
+    }
 }
 
 /* ---- files that cannot be written ---- */
@@ -241,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_A_FOLDER(rows_that_nobody_measured_are_refused),
         IN_A_FOLDER(foreign_files_are_named_and_left_alone),
+        IN_A_FOLDER(damaged_rows_are_no_winners),
         IN_A_FOLDER(an_older_database_is_brought_up_to_date),
         IN_A_FOLDER(a_folder_that_cannot_be_written_can_be_read),
         IN_A_FOLDER(a_full_disk_loses_nothing_that_was_there),

@@ -1,11 +1,19 @@
 /* What wins, and what plans make of it. */
 #include "fixture.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 /* ---- what wins ---- */
+
+static attune_measurement twice(const char *kernel, int rung, double q1, double median, double q3)
+{
+    attune_measurement m = timed(kernel, rung, q1, median, q3);
+    m.samples = 2;
+    return m;
+}
 
 static void the_default_stays_unless_it_is_clearly_beaten(void **user)
 {
@@ -20,6 +28,7 @@ static void the_default_stays_unless_it_is_clearly_beaten(void **user)
         {"in the noise", timed("other", 1, 8.0, 9.0, 9.6), NULL, "usual"},
         {"clearly faster", timed("other", 1, 8.8, 9.0, 9.2), NULL, "other"},
         {"of an earlier rung", timed("other", 0, 8.8, 9.0, 9.2), NULL, "usual"},
+        {"timed twice", twice("other", 1, 8.8, 9.0, 9.2), NULL, "usual"},
         {"fast and wrong", timed("other", 1, 0.1, 0.1, 0.1), "is wrong", "usual"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -38,7 +47,8 @@ static void the_default_stays_unless_it_is_clearly_beaten(void **user)
         usual.invalid = "crashes"; /* then whatever is right is better */
         assert_ok(attune_tuning_record(db, run, &usual));
         assert_ok(attune_tuning_run_winner(db, run, &winner));
-        assert_string_equal(winner.kernel, cases[i].invalid != NULL ? "" : "other");
+        const bool was_in_turns = cases[i].of.rung == 1 && cases[i].of.samples >= 3;
+        assert_string_equal(winner.kernel, cases[i].invalid == NULL && was_in_turns ? "other" : "");
         attune_tuning_close(db);
     }
 }
@@ -68,6 +78,24 @@ static void the_last_finished_run_decides(void **user)
     attune_tuning_close(db);
 }
 
+/* What was interrupted early, or had too little time, does not displace what was measured longer. */
+static void a_run_of_the_default_alone_decides_nothing(void **user)
+{
+    (void)user;
+    attune_tuning_db *db;
+    char kernel[96];
+    const attune_measurement usual = timed("usual", 1, 9.5, 10.0, 10.5),
+                             other = timed("other", 1, 4.5, 5.0, 5.5);
+    assert_ok(attune_tuning_open(path, 1, &db));
+    const int64_t longer = begin_run(db, 8, "usual"), shorter = begin_run(db, 8, "usual");
+    assert_ok(attune_tuning_record(db, longer, &usual));
+    assert_ok(attune_tuning_record(db, longer, &other));
+    assert_ok(attune_tuning_record(db, shorter, &usual));
+    assert_ok(attune_tuning_visit(db, ATTUNE_TUNING_WINNERS, take_kernel, kernel));
+    assert_string_equal(kernel, "other");
+    attune_tuning_close(db);
+}
+
 static void runs_go_on_where_they_ended(void **user)
 {
     (void)user;
@@ -90,6 +118,7 @@ static void runs_go_on_where_they_ended(void **user)
     assert_ok(attune_tuning_run_begin(db, context, &problem, &options, "usual", &resume, &run));
     assert_int_equal(resume, ATTUNE_TUNING_NEW);
     assert_ok(attune_tuning_run_finish(db, first));
+    assert_fails(attune_tuning_run_finish(db, 999), ATTUNE_INVALID_ARGUMENT, "no run 999");
     resume = 1;
     assert_ok(attune_tuning_run_begin(db, context, &problem, NULL, "usual", &resume, &run));
     assert_int_equal(resume, ATTUNE_TUNING_FINISHED);
@@ -180,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_A_FOLDER(the_default_stays_unless_it_is_clearly_beaten),
         IN_A_FOLDER(the_last_finished_run_decides),
+        IN_A_FOLDER(a_run_of_the_default_alone_decides_nothing),
         IN_A_FOLDER(runs_go_on_where_they_ended),
         IN_A_FOLDER(plans_use_what_won),
         IN_A_FOLDER(another_device_or_build_is_a_miss),

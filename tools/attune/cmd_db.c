@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "commands.h"
 #include "database.h"
@@ -177,12 +178,28 @@ static attune_status import_line(attune_tuning_db *db, tsv_header *header, char 
     if (header->count == 0) return attune_tuning_import_json(db, line, added);
     const int count = split(line, fields);
     for (int i = 0; i < count && i < header->count; i++)
-        values[i] = (attune_tuning_value){.column = header->columns[i],
-                                          .text = fields[i][0] == '\0' ? NULL : fields[i]};
+        values[i] = (attune_tuning_value){.column = header->columns[i], .text = fields[i]};
     return attune_tuning_import(db, values, count < header->count ? count : header->count, added);
 }
 
-/* All lines or none. A first line that begins with no brace names the columns of a TSV file. */
+static bool is_column(const tsv_header *header, const char *name)
+{
+    for (int i = 0; i < header->count; i++)
+        if (strcmp(header->columns[i], name) == 0) return true;
+    return false;
+}
+
+/* Whether the first line is the header of a TSV file; another must be a JSON object. */
+static bool is_header(tsv_header *header, const char *line)
+{
+    header->line = strdup(line);
+    header->count = header->line ? split(header->line, header->columns) : 0;
+    if (is_column(header, "run") && is_column(header, "kernel")) return true;
+    header->count = 0;
+    return false;
+}
+
+/* All lines or none. */
 static int import_file(const options *o, attune_tuning_db *db, FILE *file, int64_t *rows,
                        int64_t *added)
 {
@@ -191,15 +208,17 @@ static int import_file(const options *o, attune_tuning_db *db, FILE *file, int64
     tsv_header header = {.count = 0};
     int64_t number = 0;
     int code = EXIT_DONE;
-    while (code == EXIT_DONE && getline(&line, &room, file) >= 0) {
+    ssize_t length;
+    while (code == EXIT_DONE && (length = getline(&line, &room, file)) >= 0) {
         int32_t is_new = 0;
-        line[strcspn(line, "\r\n")] = '\0';
-        if (++number == 1 && line[0] != '{') {
-            header.line = strdup(line);
-            header.count = header.line ? split(header.line, header.columns) : 0;
-            continue;
+        number++;
+        if (strlen(line) < (size_t)length) {
+            code = fail(EXIT_BAD_INPUT, "%s, line %lld: a byte of it is 0", o->file,
+                        (long long)number);
+            break;
         }
-        if (line[0] == '\0') continue;
+        line[strcspn(line, "\r\n")] = '\0';
+        if (line[0] == '\0' || (!header.line && is_header(&header, line))) continue;
         const attune_status status = import_line(db, &header, line, &is_new);
         if (status != ATTUNE_OK)
             code = fail(status == ATTUNE_INVALID_ARGUMENT ? EXIT_BAD_INPUT : EXIT_FAILED,

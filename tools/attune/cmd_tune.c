@@ -108,15 +108,19 @@ static int tune_all(const options *o, attune_tuning_db *db, attune_context *cont
 {
     const double end = seconds_now() + o->budget;
     int code = EXIT_DONE;
-    bool interrupted = false;
+    bool failed = false, interrupted = false;
     for (int i = 0; i < o->problem_count && code == EXIT_DONE && !interrupted; i++) {
         const double seconds =
             o->budget > 0 ? (end - seconds_now()) / (o->problem_count - i) : SECONDS_A_PROBLEM;
         code = tune_problem(o, o->problems[i], db, context, info, seconds, &interrupted);
+        if (code == EXIT_FAILED) { /* of this problem; the next may be another matter */
+            failed = true;
+            code = EXIT_DONE;
+        }
     }
     if (code == EXIT_DONE && interrupted)
         return fail(EXIT_FAILED, "interrupted; what was measured is kept (--resume goes on)");
-    return code;
+    return code == EXIT_DONE && failed ? EXIT_FAILED : code;
 }
 
 int command_tune(const options *given)

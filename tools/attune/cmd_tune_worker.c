@@ -128,7 +128,7 @@ static void answer_judge(worker *w, const candidate *c)
                                 reason)) {
         answer_no(w, reason);
     } else {
-        fprintf(w->answers, "ok %.6g %016" PRIx64 "\n", bound_ratio, bits);
+        fprintf(w->answers, "ok %.6g %016" PRIx64 " %.9g\n", bound_ratio, bits, milliseconds);
     }
 }
 

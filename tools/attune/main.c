@@ -208,6 +208,24 @@ static const command_row *find_command(int count, char **words, int *used)
     return NULL;
 }
 
+/* `attune help db` and `attune db --help`: the help of each of its commands. */
+static bool is_help_of_db(int count, char **arguments, bool is_help)
+{
+    return is_help ? count == 3
+                   : count == 3 &&
+                         (strcmp(arguments[2], "--help") == 0 || strcmp(arguments[2], "-h") == 0);
+}
+
+static int help_of_db(void)
+{
+    for (int i = 0; i < COMMANDS; i++) {
+        if (strncmp(commands[i].name, "db ", 3) != 0) continue;
+        print_usage(&commands[i]);
+        putchar('\n');
+    }
+    return EXIT_DONE;
+}
+
 int main(int count, char **arguments)
 {
     if (count < 2) return fail(EXIT_BAD_INPUT, "no command is given (attune help lists them)");
@@ -222,6 +240,8 @@ int main(int count, char **arguments)
     int used;
     const int first = is_help ? 2 : 1;
     const command_row *const command = find_command(count - first, arguments + first, &used);
+    if (!command && strcmp(arguments[first], "db") == 0 && is_help_of_db(count, arguments, is_help))
+        return finish(help_of_db());
     if (!command && strcmp(arguments[first], "db") == 0)
         return fail(EXIT_BAD_INPUT, "db: show, best, export or import (attune help lists them)");
     if (!command)

@@ -87,15 +87,18 @@ static int take_known(const attune_measurement *m, void *user)
     known_run *const run = user;
     for (int i = 0; i < run->candidates->count; i++) {
         candidate *const c = &run->candidates->at[i];
+        if (m->rung > run->rung) run->rung = m->rung;
         if (strcmp(c->id, m->kernel) != 0) continue;
-        c->known = true;
+        c->known = m->invalid == NULL ||
+                   strncmp(m->invalid, WORKER_TOO_LATE, sizeof WORKER_TOO_LATE - 1) != 0;
+        if (!c->known) continue; /* it may have been the machine's fault */
         c->alive = m->invalid == NULL;
         c->of = *m;
         c->of.kernel = c->id;
         c->of.invalid = NULL;
         snprintf(c->bits, sizeof c->bits, "%s", m->bits);
         c->of.bits = c->bits;
-        if (m->rung > run->rung) run->rung = m->rung;
+        snprintf(c->reason, sizeof c->reason, "%s", m->invalid ? m->invalid : "");
     }
     return 0;
 }

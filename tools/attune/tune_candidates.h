@@ -16,6 +16,7 @@ typedef struct candidate {
     double distance;       /* from the default, in octaves of its sizes */
     bool alive;            /* was found right, and may still win */
     bool known;            /* from the run that this one goes on with */
+    char reason[256];      /* why it is not alive; "" where it is, or was only too slow */
     attune_measurement of; /* its last; `kernel` and `bits` point into this struct */
     char bits[24];
     double times[WORKER_MOST_SAMPLES]; /* of the present rung */

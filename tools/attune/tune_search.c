@@ -78,6 +78,8 @@ static attune_status begin_run(search *s)
     s->result->already_tuned = status == ATTUNE_OK && resume == ATTUNE_TUNING_FINISHED;
     if (status == ATTUNE_OK && resume == ATTUNE_TUNING_RESUMED)
         status = candidates_take_known(&s->all, s->db, s->run, &s->result->counts.known, &s->rung);
+    /* times of another session were taken in other turns */
+    if (status == ATTUNE_OK && resume == ATTUNE_TUNING_RESUMED) s->rung++;
     for (int i = 0; i < s->all.count; i++) {
         const candidate *const c = &s->all.at[i];
         if (c->alive && c->of.milliseconds < s->best) s->best = c->of.milliseconds;
@@ -110,6 +112,7 @@ static int give_up(search *s, candidate *c, const char *what, const char *why)
     snprintf(reason, sizeof reason, "%s", why);
     tell(s, c, what, reason);
     c->alive = false;
+    snprintf(c->reason, sizeof c->reason, "%.255s", reason);
     c->of.invalid = reason;
     const attune_status status = record(s, c, s->rung);
     c->of.invalid = NULL;
@@ -168,7 +171,8 @@ static outcome no_answer(search *s, candidate *c, worker_answer answer, int *cod
 {
     if (answer == WORKER_STOPPED) return STOP;
     if (answer == WORKER_NO_WORKER) {
-        *code = fail(EXIT_FAILED, "%s", s->worker.line);
+        *code = fail(EXIT_FAILED, "no kernel of %s can be run: the process for it %s",
+                     s->worker.problem, s->worker.line);
         return BROKEN;
     }
     *code = give_up(s, c, "rejected", s->worker.line);
@@ -193,6 +197,24 @@ static outcome prune(search *s, candidate *c, int *code)
     return *code == EXIT_DONE ? NEXT : BROKEN;
 }
 
+/* Three times; once where that, or the run that was judged, is hopeless. The first run of a kernel may be slow by itself, so it is given some room. */
+static outcome time_first(search *s, candidate *c, int *code)
+{
+    int samples = 1;
+    if (!(c->times[0] > 2.0 * HOPELESS * s->best)) {
+        worker_answer answer = ask(s, c, patience(s, 1), "time %s %d", 1);
+        if (answer != WORKER_OK) return no_answer(s, c, answer, code);
+        samples = read_times(c, s->worker.line, 0);
+        if (c->times[0] <= HOPELESS * s->best) {
+            answer = ask(s, c, patience(s, SCREEN_SAMPLES - 1), "time %s %d", SCREEN_SAMPLES - 1);
+            if (answer != WORKER_OK) return no_answer(s, c, answer, code);
+            samples = read_times(c, s->worker.line, samples);
+        }
+    }
+    take_quartiles(c, samples);
+    return GO_ON;
+}
+
 /* Loads, judges, compares bits and, where times mean something, times a candidate for the first time. */
 static outcome screen(search *s, candidate *c, int *code)
 {
@@ -202,7 +224,7 @@ static outcome screen(search *s, candidate *c, int *code)
     if (next != GO_ON) return next;
     answer = ask(s, c, s->options->timeout, "judge %s", 0);
     if (answer != WORKER_OK) return no_answer(s, c, answer, code);
-    sscanf(s->worker.line, "%lf %23s", &c->of.bound_ratio, c->bits);
+    sscanf(s->worker.line, "%lf %23s %lf", &c->of.bound_ratio, c->bits, &c->times[0]);
     const candidate *const other = contradicted(s, c);
     if (other) {
         snprintf(s->worker.line, sizeof s->worker.line,
@@ -212,10 +234,8 @@ static outcome screen(search *s, candidate *c, int *code)
     c->alive = true;
     s->result->counts.judged++;
     if (!s->untimed) {
-        answer = ask(s, c, patience(s, SCREEN_SAMPLES), "time %s %d", SCREEN_SAMPLES);
-        if (answer != WORKER_OK) return no_answer(s, c, answer, code);
-        const int samples = read_times(c, s->worker.line, 0);
-        take_quartiles(c, samples);
+        const outcome timed = time_first(s, c, code);
+        if (timed != GO_ON) return timed;
         s->result->counts.timed++;
         if (c->of.milliseconds < s->best) s->best = c->of.milliseconds;
     }
@@ -373,9 +393,9 @@ int tune_search(const options *o, attune_tuning_db *db, attune_context *context,
     if (code == EXIT_DONE && !result->already_tuned) {
         code = screen_all(&s);
         if (code == EXIT_DONE && !s.untimed && !result->interrupted) code = halve(&s);
-        if (code == EXIT_DONE && !result->interrupted && !s.all.at[0].alive && !s.all.at[0].known)
-            code = fail(EXIT_FAILED, "the default kernel %s is not right on this device",
-                        s.all.at[0].id);
+        if (code == EXIT_DONE && !result->interrupted && s.all.at[0].reason[0] != '\0')
+            code = fail(EXIT_FAILED, "the default kernel %s cannot be used: it %s", s.all.at[0].id,
+                        s.all.at[0].reason);
     }
     worker_close(&s.worker);
     if (code == EXIT_DONE) code = finish(&s);

@@ -1,6 +1,7 @@
 #include "tune_worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -69,6 +70,22 @@ void worker_close(tune_worker *worker)
     if (worker->process != 0) reap(worker, true);
 }
 
+/* Out of the way of 0 to 3, which a child has other uses for, and not left open there. */
+static bool make_pipe(int ends[2])
+{
+    enum { LOWEST = 4 };
+    int made[2];
+    if (pipe(made) != 0) return false;
+    for (int i = 0; i < 2; i++) {
+        ends[i] = fcntl(made[i], F_DUPFD_CLOEXEC, LOWEST);
+        close(made[i]);
+    }
+    if (ends[0] >= 0 && ends[1] >= 0) return true;
+    for (int i = 0; i < 2; i++)
+        if (ends[i] >= 0) close(ends[i]);
+    return false;
+}
+
 /* Questions come in at 0 and answers go out at 3, so that nothing a driver prints is taken for one. */
 static bool start(tune_worker *worker)
 {
@@ -81,23 +98,16 @@ static bool start(tune_worker *worker)
     const char *const arguments[] = {"attune",    "tune-worker",   "--device", o->device,
                                      "--problem", worker->problem, "--seed",   seed,
                                      "--threads", threads,         NULL};
-    if (pipe(in) != 0) return false;
-    if (pipe(out) != 0) {
+    if (!make_pipe(in)) return false;
+    if (!make_pipe(out)) {
         close(in[0]);
         close(in[1]);
         return false;
     }
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addclose(&actions, in[1]);
-    posix_spawn_file_actions_addclose(&actions, out[0]);
-    /* first out of the way of 0 and 3, wherever the pipes are */
-    posix_spawn_file_actions_adddup2(&actions, in[0], 100);
-    posix_spawn_file_actions_adddup2(&actions, out[1], 101);
-    posix_spawn_file_actions_adddup2(&actions, 100, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, 101, ANSWERS);
-    posix_spawn_file_actions_addclose(&actions, 100);
-    posix_spawn_file_actions_addclose(&actions, 101);
+    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out[1], ANSWERS);
     posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     const int code = posix_spawn(&worker->process, "/proc/self/exe", &actions, NULL,
                                  (char *const *)arguments, environ);
@@ -146,7 +156,7 @@ static worker_answer read_answer(tune_worker *worker, double seconds)
     }
     if (answer != WORKER_OK) {
         reap(worker, true);
-        snprintf(worker->line, sizeof worker->line, "gives no answer within %.3g s", seconds);
+        snprintf(worker->line, sizeof worker->line, WORKER_TOO_LATE " within %.3g s", seconds);
         return answer;
     }
     const bool is_ok = strncmp(worker->line, "ok ", 3) == 0;
@@ -164,14 +174,17 @@ static worker_answer get_ready(tune_worker *worker)
         return WORKER_NO_WORKER;
     }
     const worker_answer answer = read_answer(worker, READY_SECONDS);
-    return answer == WORKER_OK || answer == WORKER_STOPPED ? answer : WORKER_NO_WORKER;
+    return answer == WORKER_OK || answer == WORKER_STOPPED || answer == WORKER_DIED
+               ? answer
+               : WORKER_NO_WORKER;
 }
 
 worker_answer worker_ask(tune_worker *worker, double seconds, const char *question)
 {
     if (worker->process == 0) {
-        const worker_answer ready = get_ready(worker);
-        if (ready != WORKER_OK) return ready;
+        worker_answer ready = get_ready(worker);
+        if (ready == WORKER_DIED) ready = get_ready(worker); /* no kernel had a part in that */
+        if (ready != WORKER_OK) return ready == WORKER_STOPPED ? ready : WORKER_NO_WORKER;
     }
     char line[512];
     const int length = snprintf(line, sizeof line, "%s\n", question);

@@ -1,7 +1,7 @@
 /* The process that runs candidates: one that crashes or hangs costs itself only. The parent asks in lines, the worker answers in lines:
  *
  *     load KERNEL      ok REGISTERS SPILL_BYTES RESIDENT_WARPS       compiles and loads
- *     judge KERNEL     ok BOUND_RATIO BITS                           tune_judge.h
+ *     judge KERNEL     ok BOUND_RATIO BITS MILLISECONDS              tune_judge.h; of the one run of the whole problem
  *     time KERNEL N    ok MILLISECONDS…                              N runs, caches flushed before each
  *
  * or `no REASON`. */
@@ -12,6 +12,9 @@
 #include <sys/types.h>
 
 #include "options.h"
+
+/* What every answer of WORKER_LATE begins with. */
+#define WORKER_TOO_LATE "gives no answer"
 
 enum { WORKER_LINE = 4096, WORKER_MOST_SAMPLES = 64 };
 

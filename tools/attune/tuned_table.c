@@ -40,44 +40,49 @@ typedef struct table {
 
 typedef struct kernel_search {
     const char *id;
-    int head_dim;
+    int head_dim; /* 0: it is not there, or does not compute the problem */
 } kernel_search;
 
 static int find_kernel(const attune_kernel_info *kernel, void *user)
 {
     kernel_search *const search = user;
-    if (strcmp(kernel->id, search->id) == 0) search->head_dim = kernel->head_dim;
-    return search->head_dim != 0;
+    if (strcmp(kernel->id, search->id) != 0) return 0;
+    if (kernel->preference) search->head_dim = kernel->head_dim;
+    return 1;
 }
 
-/* Winners of the class count whatever device of it they were measured on; of other texts none does. */
+/* Winners of the class count whatever device of it they were measured on; of other texts, or of runs that were not finished, none does. */
 static int take_winner(const attune_tuning_value *values, int count, void *user)
 {
     table *const t = user;
-    const char *at[8] = {NULL};
-    static const char *const names[] = {
-        "backend", "device_class", "text_hash",    "problem",
-        "options", "kernel",       "milliseconds", "default_milliseconds"};
-    for (int n = 0; n < 8; n++)
+    enum { BACKEND, CLASS, TEXTS, PROBLEM, OPTIONS, KERNEL, TIME, FINISHED, DEFAULT_TIME, NAMES };
+    static const char *const names[NAMES] = {
+        "backend",      "device_class", "text_hash",           "problem", "options", "kernel",
+        "milliseconds", "finished",     "default_milliseconds"};
+    const char *at[NAMES] = {NULL};
+    for (int n = 0; n < NAMES; n++)
         for (int i = 0; i < count; i++)
             if (strcmp(values[i].column, names[n]) == 0) at[n] = values[i].text;
+    for (int n = 0; n < DEFAULT_TIME; n++)
+        if (!at[n]) return 0;
     attune_problem problem;
-    if (strcmp(at[0], t->state->backend) != 0 || strcmp(at[1], t->state->device_class) != 0 ||
-        strcmp(at[2], t->state->text_hash) != 0 || strstr(at[4], "kernel=") ||
-        attune_problem_parse(at[3], &problem) != ATTUNE_OK)
+    if (strcmp(at[BACKEND], t->state->backend) != 0 ||
+        strcmp(at[CLASS], t->state->device_class) != 0 ||
+        strcmp(at[TEXTS], t->state->text_hash) != 0 || strstr(at[OPTIONS], "kernel=") ||
+        attune_problem_parse(at[PROBLEM], &problem) != ATTUNE_OK)
         return 0;
-    kernel_search search = {.id = at[5]};
-    attune_kernels_visit(t->context, NULL, NULL, find_kernel, &search);
-    if (search.head_dim == 0) return 0; /* this library has no such kernel */
+    kernel_search search = {.id = at[KERNEL]};
+    attune_kernels_visit(t->context, &problem, NULL, find_kernel, &search);
+    if (search.head_dim == 0) return 0;
     t->wins = realloc(t->wins, (size_t)(t->win_count + 1) * sizeof *t->wins);
     if (!t->wins) exit(fail(EXIT_FAILED, "no memory for the table"));
     win *const w = &t->wins[t->win_count++];
     *w = (win){.head_dim = search.head_dim,
-               .preference = at[4][0] != '\0',
+               .preference = at[OPTIONS][0] != '\0',
                .seqlen_q = problem.seqlen_q,
-               .gain = at[7] ? log2(atof(at[7]) / atof(at[6])) : 0};
+               .gain = at[DEFAULT_TIME] ? log2(atof(at[DEFAULT_TIME]) / atof(at[TIME])) : 0};
     snprintf(w->dtype, sizeof w->dtype, "%s", attune_dtype_name(problem.dtype));
-    snprintf(w->kernel, sizeof w->kernel, "%s", at[5]);
+    snprintf(w->kernel, sizeof w->kernel, "%s", at[KERNEL]);
     return 0;
 }
 
@@ -183,28 +188,35 @@ static void put_line(table *t, const win *w, int64_t limit, const char *kernel)
     snprintf(l->kernel, sizeof l->kernel, "%s", kernel);
 }
 
+/* As far as a measurement reaches in the other direction. */
+static int64_t reach_of(const win *longest)
+{
+    return longest->seqlen_q < INT64_MAX / 3 ? 3 * longest->seqlen_q : INT64_MAX;
+}
+
 /* Lines with a limit that holds for a measured length give way to the measurement. */
-static void drop_covered(table *t, const win *shortest)
+static void drop_covered(table *t, const win *shortest, const win *longest)
 {
     int left = 0;
     for (int i = 0; i < t->line_count; i++) {
         const line *const l = &t->lines[i];
         const bool covered = is_for(l, t->state->device_class, shortest) && l->preference >= 1000 &&
-                             l->max_seqlen_q != INT64_MAX && l->max_seqlen_q >= shortest->seqlen_q;
+                             l->max_seqlen_q >= shortest->seqlen_q &&
+                             l->max_seqlen_q <= reach_of(longest);
         if (!covered) t->lines[left++] = *l;
     }
     t->line_count = left;
 }
 
-/* The winner of one length gives way to that of the next at their geometric mean. Below a third of the shortest, which is as far as a measurement
- * reaches (attune.h), the lines choose as before. */
+/* The winner of one length gives way to that of the next at their geometric mean. Below a third of the shortest and above three times the
+ * longest, which is as far as a measurement reaches (attune.h), the lines choose as before. */
 static void put_winners(table *t, const win *first, const win *end)
 {
     const int64_t reach = first->seqlen_q / 3;
     const char *const before = reach > 0 ? choice_of_lines(t, first, reach) : NULL;
     char kept[96] = "";
     if (before) snprintf(kept, sizeof kept, "%s", before);
-    drop_covered(t, first);
+    drop_covered(t, first, end - 1);
     if (kept[0] && strcmp(kept, first->kernel) != 0) put_line(t, first, reach, kept);
     for (const win *w = first, *next; w < end; w = next) {
         const win *last = w; /* the longest length with this winner, before another's */
@@ -214,7 +226,7 @@ static void put_winners(table *t, const win *first, const win *end)
             last = next;
         }
         put_line(t, w,
-                 next == end ? INT64_MAX
+                 next == end ? reach_of(end - 1)
                              : (int64_t)sqrt((double)last->seqlen_q * (double)next->seqlen_q),
                  w->kernel);
     }

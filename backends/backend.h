@@ -47,13 +47,18 @@ typedef struct attune_kernel_row {
     /* how it rounds, for attune_plan_arithmetic; the step counts are n_s = ceil(head_dim / qk_step), n_pv = ceil(seqlen_k / pv_step) + key blocks */
     double u_in, u_p, eta_p, u_acc, eps_exp;
     int qk_step, pv_step;
-    /* source for a compiler at run time: `constants` then `body`, which many rows share; NULL in a dialect that is built ahead of time only */
-    const char *constants;
+    /* source for a compiler at run time: what attune_kernel_defines makes of `constants`, then `body`, which many rows share; NULL in a
+     * dialect that is built ahead of time only */
+    const char *
+        constants; /* a line NAME VALUE for each, @ in a value is the id; lines that begin with # are as they are */
     const char *body;
     /* entry points where the kernel is compiled into the library, else NULL; `pack` only with panel */
     attune_group_function *forward;
     attune_group_function *pack;
 } attune_kernel_row;
+
+/* The constants of a row as #defines, to be freed; NULL without memory. Tables would be twice as large with them. */
+char *attune_kernel_defines(const attune_kernel_row *row);
 
 /* A line of backends/<x>/tuned.tsv: on devices of that class, problems with seqlen_q <= max_seqlen_q prefer that kernel, or the next that
  * a line names where the device or the options of a plan refuse it. */

@@ -44,6 +44,12 @@ class Renderer:
         """The #defines of a point."""
         return "".join(f"#define {name} {value}\n" for name, value in self.spec.constants(point))
 
+    def _short_constants(self, point):
+        """The same as a table holds them, of which the runtime makes #defines: NAME VALUE, @ for the id (backend.h)."""
+        assert point.symbol == point.id
+        lines = (f"{name} {value}" for name, value in self.spec.constants(point))
+        return "".join(f"{line.replace(point.id, '@')}\n" for line in lines)
+
     def body(self, point):
         """Everything after the constants: it depends on target, variant, engine, matrix unit and op, on no value of the point."""
         key = (point.target, point.variant.name, body_name(point))
@@ -104,7 +110,7 @@ class Renderer:
             "arithmetic": {
                 name: _c_number(number) for name, number in self.spec.arithmetic(point).items()
             },
-            "constants": self.constants(point) if embed else None,
+            "constants": self._short_constants(point) if embed else None,
             "body": body_name(point),
         }
 

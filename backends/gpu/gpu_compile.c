@@ -29,13 +29,15 @@ bool gpu_compilation_open(gpu_compilation *c, const gpu_device *device,
     for (const char *const *o = vendor->compile_options; *o != NULL; o++)
         c->options[c->option_count++] = *o;
 
-    const size_t size = strlen(row->constants) + strlen(row->body) + 1;
-    c->source = malloc(size);
+    char *const defines = attune_kernel_defines(row);
+    const size_t size = defines == NULL ? 0 : strlen(defines) + strlen(row->body) + 1;
+    c->source = defines == NULL ? NULL : malloc(size);
+    if (c->source != NULL) snprintf(c->source, size, "%s%s", defines, row->body);
+    free(defines);
     if (c->source == NULL) {
         snprintf(reason, 512, "no memory for its text");
         return false;
     }
-    snprintf(c->source, size, "%s%s", row->constants, row->body);
 
     int parts = 0;
     c->key[parts++] = vendor->backend;

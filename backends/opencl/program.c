@@ -92,9 +92,15 @@ static void build(opencl_kernel *kernel, cl_context context, const opencl_entry 
         refuse(kernel, "kernel %s has no source", row->id);
         return;
     }
-    const char *texts[] = {row->constants, row->body};
+    char *const defines = attune_kernel_defines(row);
+    if (defines == NULL) {
+        refuse(kernel, "no memory for the text of kernel %s", row->id);
+        return;
+    }
+    const char *texts[] = {defines, row->body};
     cl_int code = CL_SUCCESS;
     kernel->program = opencl.CreateProgramWithSource(context, 2, texts, NULL, &code);
+    free(defines); /* the program has its copy */
     if (kernel->program == NULL || code != CL_SUCCESS) {
         refuse(kernel, "clCreateProgramWithSource returned %s (%d) for kernel %s",
                opencl_code_name(code), (int)code, row->id);

@@ -31,6 +31,7 @@ WHITE_BOX = {
     "tests/api/test_choose.c": {"choose.h"},
     "tests/api/test_occupancy.c": {"occupancy.h"},
     "tests/api/test_options.c": {"context.h"},
+    "tests/api/test_source.c": CONTRACT,
     "tests/cuda": CONTRACT | {"gpu.h"},
     "tests/emulated": CONTRACT | {"emulated/instructions.h", "gpus.h", "lds.h", "matrix_unit.h"},
     "tests/hip": CONTRACT | {"gpu.h"},

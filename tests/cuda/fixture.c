@@ -12,7 +12,7 @@ const attune_kernel_row row_plain = {
     .threads = 128,
     .fast_memory = 100000,
     .requires_features = "",
-    .constants = "#define THREADS 128\n",
+    .constants = "THREADS 128\n",
     .body = "void plain() {}\n",
 };
 const attune_kernel_row row_packed = {
@@ -21,7 +21,7 @@ const attune_kernel_row row_packed = {
     .panel = 16,
     .fast_memory = 1000,
     .requires_features = "",
-    .constants = "#define THREADS 64\n",
+    .constants = "THREADS 64\n",
     .body = "void packed_pack() {}\nvoid packed() {}\n",
 };
 const attune_kernel_row row_broken = {

@@ -58,7 +58,7 @@ static void another_text_is_compiled(void **state)
     (void)state;
     attune_kernel_row other = row_plain;
     assert_int_equal(compilations_here(), 1);
-    other.constants = "#define THREADS 129\n";
+    other.constants = "THREADS 129\n";
     assert_int_equal(compilations_of(&other), 1);
     other = row_plain;
     other.body = "void plain() { }\n";

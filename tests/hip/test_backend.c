@@ -24,7 +24,7 @@ static const attune_kernel_row row_plain = {
     .threads = 128,
     .fast_memory = 50000,
     .requires_features = "",
-    .constants = "#define THREADS 128\n",
+    .constants = "THREADS 128\n",
     .body = "void plain() {}\n",
 };
 static const attune_kernel_row row_broken = {

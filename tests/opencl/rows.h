@@ -33,20 +33,19 @@
     "    }\n"                                                                                      \
     "}\n"
 
-#define ROW_CONSTANTS(name, threads)                                                               \
-    "#define KERNEL_NAME " name "\n#define PACK_NAME " name "_pack\n#define THREADS " #threads "\n"
+#define ROW_CONSTANTS(threads) "KERNEL_NAME @\nPACK_NAME @_pack\nTHREADS " #threads "\n"
 
 static const attune_kernel_row row_plain = {.id = "plain",
                                             .threads = 4,
                                             .requires_features = "",
-                                            .constants = ROW_CONSTANTS("plain", 4),
+                                            .constants = ROW_CONSTANTS(4),
                                             .body = ROW_BODY};
 
 static const attune_kernel_row row_packed = {.id = "packed",
                                              .threads = 2,
                                              .panel = 16,
                                              .requires_features = "",
-                                             .constants = ROW_CONSTANTS("packed", 2),
+                                             .constants = ROW_CONSTANTS(2),
                                              .body = ROW_BODY};
 
 static const attune_kernel_row row_broken = {.id = "broken",

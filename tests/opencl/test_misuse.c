@@ -56,7 +56,8 @@ static void a_broken_kernel_costs_itself_only(void **state)
             assert_non_null(strstr(attune_error_detail(), "refused on purpose"));
         }
         attune_kernel_row misnamed = row_plain;
-        misnamed.id = "misnamed";
+        misnamed.id = "misnamed"; /* and its text calls it something else */
+        misnamed.constants = "KERNEL_NAME plain\nPACK_NAME plain_pack\nTHREADS 4\n";
         assert_int_equal(backend->load(on.device, &misnamed, &kernel), ATTUNE_BUILD_FAILED);
         assert_non_null(strstr(attune_error_detail(), "misnamed"));
 

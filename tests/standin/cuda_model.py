@@ -25,7 +25,8 @@ FOLDER = ROOT / "build" / "standin" / "cuda"
 TOOLS = (
     pathlib.Path(os.environ.get("ATTUNE_STANDINS", ROOT.parent / "shared" / "tools")) / "fakecuda"
 )
-ARCHITECTURES = ("80", "90", "120")
+# Bytes of shared memory that a block may have: CUDA C++ Programming Guide, technical specifications per compute capability.
+ARCHITECTURES = {"80": 163 << 10, "90": 227 << 10, "120": 99 << 10}
 SEQLEN, TOKENS, WIDTH = 2048, 16384, 2048  # S, batch · S, heads · head_dim
 # The head_dims of --check: rows of whole and of half groups of banks; bf16 goes the way of f16, and the modes of engine matrix load alike.
 CHECKED = {("simt", "f32"): (64, 96), ("simt", "f16"): (64, 96), ("matrix", "f16"): (64, 96, 128)}
@@ -130,8 +131,14 @@ def main():
         cells = [f"`{row.kernel}`", f"{shared:.2f}", f"{sectors:.2f}"]
         cells += [f"{classes['fp32']['issued'] / issued:.0%}"]
         flops = 4 * TOKENS * SEQLEN * WIDTH
-        for arch in ARCHITECTURES:
-            text = generator.renderer.kernel(point)
+        text, needs = (
+            generator.renderer.kernel(point),
+            generator.spec.engine_value(point, "fast_memory"),
+        )
+        for arch, most in ARCHITECTURES.items():
+            if needs > most:
+                cells += ["does not fit"]
+                continue
             m = model(counts, text, point.variant.flags, row, block_q, arch)
             cells += [describe(m, flops)]
         print("| " + " | ".join(cells) + " |", flush=True)

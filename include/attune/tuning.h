@@ -30,6 +30,7 @@ typedef struct attune_tuning_state {
     const char
         *backend; /* these and the next are what measurements of the context are filed under */
     const char *device_class;
+    const char *family;    /* the wider class, "" for none */
     const char *text_hash; /* of all texts of the backend's kernels */
     const char *compiler;  /* that made them, "" where the driver does */
 } attune_tuning_state;

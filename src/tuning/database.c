@@ -295,8 +295,8 @@ attune_status attune_tuning_open(const char *path, int32_t writable, attune_tuni
                            strlen(path), DATABASE_PATH_SIZE - 3);
     attune_tuning_db *const opened = calloc(1, sizeof *opened);
     if (opened == NULL) return attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory for a database");
-    /* a name that begins with a colon means something else to SQLite */
-    snprintf(opened->path, sizeof opened->path, "%s%s", path[0] == ':' ? "./" : "", path);
+    /* to SQLite ":memory:" and "file:…" are no files of that name */
+    snprintf(opened->path, sizeof opened->path, "%s%s", path[0] == '/' ? "" : "./", path);
     attune_status status = ATTUNE_OK;
     if (writable != 0) make_folders(opened->path);
     status = check_kind(opened->path, writable != 0);

@@ -121,6 +121,7 @@ void tuning_lookup_read(attune_context *context)
             .untimed = context->caps->untimed,
             .backend = context->backend->name,
             .device_class = context->caps->device_class,
+            .family = context->caps->family,
             .text_hash = table->text_hash,
             .compiler = context->caps->compiler,
         };

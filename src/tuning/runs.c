@@ -170,6 +170,10 @@ attune_status attune_tuning_record(attune_tuning_db *db, int64_t run,
     RETURN_IF_NULL(measurement);
     attune_measurement m;
     RETURN_IF_FAILED(struct_copy(&m, sizeof m, sizeof m, measurement, "attune_measurement"));
+    for (const char *at = m.kernel; *at != '\0'; at++)
+        if ((unsigned char)*at <= ' ')
+            return attune_fail(ATTUNE_INVALID_ARGUMENT, "kernel is \"%.40s\"; an id is accepted",
+                               m.kernel);
     char invalid[LONGEST_TEXT + 1];
     const database_value values[] = {
         integer_value(run),

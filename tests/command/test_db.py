@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 from command import BAD_INPUT, DONE, FAILED, CommandTest
@@ -154,6 +155,56 @@ class DatabaseTest(CommandTest):
             )  # fmt: skip
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(large, done.stdout)
+
+    def key_lines(self, out, device_class):
+        """[limit, kernel] of f32, head_dim 64 and that class."""
+        lines = [line.split("\t") for line in out.splitlines()[1:]]
+        return [line[4:] for line in lines if line[:4] == [device_class, "forward", "f32", "64"]]
+
+    def test_what_was_not_measured_is_chosen_as_before(self):
+        """Also where the choice was that of any device, which lines of the class hide."""
+        text = "op=forward,b=1,hq=1,hkv=1,sq={},sk=64,d=64,dtype=f32"
+        one, two, three = [k for k in self.kernels(text.format(600)) if "_d64_" in k][:3]
+        table = self.folder / "tuned.tsv"
+        header = TABLE.read_text().splitlines()[0]
+        lines = [
+            f"*\tforward\tf32\t64\t{limit}\t{k}" for limit, k in ((4, one), (96, two), ("*", one))
+        ]
+        table.write_text("\n".join([header, *lines]) + "\n")
+        ours = self.here["device_class"]
+        self.load(self.won(text.format(600), three, 1))
+        out = self.table("--file", table).out
+        self.assertEqual(
+            self.key_lines(out, ours), [["4", one], ["96", two], ["200", one], ["1800", three]]
+        )
+        self.assertEqual(self.key_lines(out, "*"), [["4", one], ["96", two], ["*", one]])
+
+    def test_a_measured_reach_hides_older_lines(self):
+        text = "op=forward,b=1,hq=1,hkv=1,sq={},sk=64,d=64,dtype=f32"
+        one, two, three = [k for k in self.kernels(text.format(128)) if "_d64_" in k][:3]
+        ours = self.here["device_class"]
+        table = self.folder / "tuned.tsv"
+        header = TABLE.read_text().splitlines()[0]
+        lines = [f"{ours}\tforward\tf32\t64\t{limit}\t{k}" for limit, k in ((96, one), ("*", two))]
+        table.write_text("\n".join([header, *lines]) + "\n")
+        rows = self.won(text.format(128), three, 1)
+        rows += [
+            {**row, "options": "reproducible", "run": f"{9:032x}"}
+            for row in self.won(text.format(512), two, 9)
+        ]
+        self.load(rows)  # what was sought with options serves no table
+        out = self.table("--file", table).out
+        self.assertEqual(self.key_lines(out, ours), [["42", one], ["384", three], ["*", two]])
+
+    def test_many_runs_of_one_problem_are_read_at_once(self):
+        problem = "op=forward,b=1,hq=1,hkv=1,sq=512,sk=64,d=64,dtype=f32"
+        fast = self.kernels(problem)[1]
+        rows = self.won(problem, fast, 1)
+        self.load([{**row, "run": f"{run:032x}"} for run in range(2000) for row in rows])
+        start = time.monotonic()
+        (best,) = self.attune("db", "best", "--db", self.db, "--json").rows()
+        self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual(best["kernel"], fast)
 
     def test_a_table_without_winners_is_none(self):
         problem = "op=forward,b=1,hq=1,hkv=1,sq=512,sk=64,d=64,dtype=f32"

@@ -82,6 +82,12 @@ typedef struct known_run {
     int rung;
 } known_run;
 
+static bool is_worth_another_try(const char *reason)
+{
+    return strncmp(reason, WORKER_TOO_LATE, sizeof WORKER_TOO_LATE - 1) == 0 ||
+           strcmp(reason, WORKER_KILLED) == 0;
+}
+
 static int take_known(const attune_measurement *m, void *user)
 {
     known_run *const run = user;
@@ -89,9 +95,8 @@ static int take_known(const attune_measurement *m, void *user)
         candidate *const c = &run->candidates->at[i];
         if (m->rung > run->rung) run->rung = m->rung;
         if (strcmp(c->id, m->kernel) != 0) continue;
-        c->known = m->invalid == NULL ||
-                   strncmp(m->invalid, WORKER_TOO_LATE, sizeof WORKER_TOO_LATE - 1) != 0;
-        if (!c->known) continue; /* it may have been the machine's fault */
+        c->known = m->invalid == NULL || !is_worth_another_try(m->invalid);
+        if (!c->known) continue; /* it may have been the machine's or a person's doing */
         c->alive = m->invalid == NULL;
         c->of = *m;
         c->of.kernel = c->id;

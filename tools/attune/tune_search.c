@@ -16,6 +16,8 @@ enum {
     LAST = 4,           /* so many halving leaves for the last rung */
     SCREEN_SAMPLES = 3, /* of a candidate at its first timing */
     LAST_SAMPLES = 21,
+    LEAST_TURNS =
+        7, /* of the last rung, whatever the time: fewer decide nothing (src/tuning/schema.c) */
     LEAST_WARPS =
         4 /* a multiprocessor of either vendor has four schedulers; fewer warps leave some idle */
 };
@@ -292,14 +294,14 @@ static int keep(search *s, candidate **field, int count, int kept)
 }
 
 /* Times the field in turns, so that what slows the machine slows them all. One that is hopeless after two turns drops out; the last rung ends
- * early where its time is over, and not before each has SCREEN_SAMPLES. */
+ * early where its time is over, and not before LEAST_TURNS. */
 static int run_rung(search *s, candidate **field, int count, int samples, double end)
 {
     int had[TUNE_MOST_CANDIDATES] = {0};
     int code = EXIT_DONE;
     s->rung++;
     for (int turn = 0; turn < samples; turn++) {
-        if (turn >= SCREEN_SAMPLES && seconds_now() > end) break;
+        if (turn >= LEAST_TURNS && seconds_now() > end) break;
         show_progress(s, "timed: turn", turn, samples);
         for (int i = 0; i < count; i++) {
             candidate *const c = field[i];

@@ -15,6 +15,8 @@
 
 /* What every answer of WORKER_LATE begins with. */
 #define WORKER_TOO_LATE "gives no answer"
+/* What is said of a process that a person or the system has killed. */
+#define WORKER_KILLED "crashes its process: Killed"
 
 enum { WORKER_LINE = 4096, WORKER_MOST_SAMPLES = 64 };
 

@@ -20,10 +20,10 @@ typedef struct line {
     char kernel[96];
 } line;
 
-/* What won for a problem, by the options that it was sought with. */
+/* What won for a problem. */
 typedef struct win {
     char dtype[8], kernel[96];
-    int head_dim, preference; /* winners sought without options first */
+    int head_dim;
     int64_t seqlen_q;
     double gain; /* octaves that it is faster than the default */
 } win;
@@ -51,7 +51,8 @@ static int find_kernel(const attune_kernel_info *kernel, void *user)
     return 1;
 }
 
-/* Winners of the class count whatever device of it they were measured on; of other texts, or of runs that were not finished, none does. */
+/* Winners of the class count whatever device of it they were measured on; of other texts, of runs that were not finished, or that were sought with
+ * options, none does: a line of the table serves every plan. */
 static int take_winner(const attune_tuning_value *values, int count, void *user)
 {
     table *const t = user;
@@ -68,7 +69,7 @@ static int take_winner(const attune_tuning_value *values, int count, void *user)
     attune_problem problem;
     if (strcmp(at[BACKEND], t->state->backend) != 0 ||
         strcmp(at[CLASS], t->state->device_class) != 0 ||
-        strcmp(at[TEXTS], t->state->text_hash) != 0 || strstr(at[OPTIONS], "kernel=") ||
+        strcmp(at[TEXTS], t->state->text_hash) != 0 || at[OPTIONS][0] != '\0' ||
         attune_problem_parse(at[PROBLEM], &problem) != ATTUNE_OK)
         return 0;
     kernel_search search = {.id = at[KERNEL]};
@@ -78,7 +79,6 @@ static int take_winner(const attune_tuning_value *values, int count, void *user)
     if (!t->wins) exit(fail(EXIT_FAILED, "no memory for the table"));
     win *const w = &t->wins[t->win_count++];
     *w = (win){.head_dim = search.head_dim,
-               .preference = at[OPTIONS][0] != '\0',
                .seqlen_q = problem.seqlen_q,
                .gain = at[DEFAULT_TIME] ? log2(atof(at[DEFAULT_TIME]) / atof(at[TIME])) : 0};
     snprintf(w->dtype, sizeof w->dtype, "%s", attune_dtype_name(problem.dtype));
@@ -86,22 +86,20 @@ static int take_winner(const attune_tuning_value *values, int count, void *user)
     return 0;
 }
 
-/* By place in the table, options, then seqlen_q, and there the largest gain first. */
+/* By place in the table, then seqlen_q, and there the largest gain first. */
 static int by_place(const void *left, const void *right)
 {
     const win *const a = left, *const b = right;
     const int dtype = strcmp(a->dtype, b->dtype);
     if (dtype) return dtype;
     if (a->head_dim != b->head_dim) return a->head_dim < b->head_dim ? -1 : 1;
-    if (a->preference != b->preference) return a->preference - b->preference;
     if (a->seqlen_q != b->seqlen_q) return a->seqlen_q < b->seqlen_q ? -1 : 1;
     return a->gain != b->gain ? (a->gain > b->gain ? -1 : 1) : strcmp(a->kernel, b->kernel);
 }
 
 static bool same_place(const win *a, const win *b)
 {
-    return strcmp(a->dtype, b->dtype) == 0 && a->head_dim == b->head_dim &&
-           a->preference == b->preference;
+    return strcmp(a->dtype, b->dtype) == 0 && a->head_dim == b->head_dim;
 }
 
 /* ---- lines ---- */
@@ -159,30 +157,10 @@ static bool is_for(const line *l, const char *device_class, const win *w)
            l->head_dim == w->head_dim;
 }
 
-/* The kernel that the lines prefer for that length, NULL where they name none. */
-static const char *choice_of_lines(const table *t, const win *w, int64_t seqlen_q)
-{
-    const char *const classes[] = {t->state->device_class, "*"};
-    for (int c = 0; c < 2; c++) {
-        const line *best = NULL;
-        for (int i = 0; i < t->line_count; i++) {
-            const line *const l = &t->lines[i];
-            if (is_for(l, classes[c], w) && l->max_seqlen_q >= seqlen_q &&
-                (!best || l->max_seqlen_q < best->max_seqlen_q))
-                best = l;
-        }
-        if (best) return best->kernel;
-    }
-    return NULL;
-}
-
 static void put_line(table *t, const win *w, int64_t limit, const char *kernel)
 {
     line *const l = add_line(t);
-    *l = (line){.op = "forward",
-                .head_dim = w->head_dim,
-                .max_seqlen_q = limit,
-                .preference = w->preference};
+    *l = (line){.op = "forward", .head_dim = w->head_dim, .max_seqlen_q = limit, .preference = 0};
     snprintf(l->device_class, sizeof l->device_class, "%s", t->state->device_class);
     snprintf(l->dtype, sizeof l->dtype, "%s", w->dtype);
     snprintf(l->kernel, sizeof l->kernel, "%s", kernel);
@@ -194,15 +172,48 @@ static int64_t reach_of(const win *longest)
     return longest->seqlen_q < INT64_MAX / 3 ? 3 * longest->seqlen_q : INT64_MAX;
 }
 
-/* Lines with a limit that holds for a measured length give way to the measurement. */
-static void drop_covered(table *t, const win *shortest, const win *longest)
+/* The line of that class that is preferred for that length, NULL where there is none. */
+static const line *preferred(const table *t, const win *w, const char *device_class,
+                             int64_t seqlen_q)
+{
+    const line *best = NULL;
+    for (int i = 0; i < t->line_count; i++) {
+        const line *const l = &t->lines[i];
+        if (is_for(l, device_class, w) && l->max_seqlen_q >= seqlen_q &&
+            (!best || l->max_seqlen_q < best->max_seqlen_q))
+            best = l;
+    }
+    return best;
+}
+
+/* Up to a length below the measured ones the choice is to stay as it is, also where it is that of a wider class, which the device's own lines are about to
+ * hide: its lines up to there become the device's. */
+static void keep_choices(table *t, const win *w, int64_t reach)
+{
+    const char *const classes[] = {t->state->device_class, t->state->family, "*"};
+    const line *best = NULL;
+    int c = 0;
+    while (c < 3 && !(best = preferred(t, w, classes[c], reach))) c++;
+    if (!best || reach == 0) return;
+    const int count = t->line_count;
+    char kernel[96];
+    snprintf(kernel, sizeof kernel, "%s", best->kernel);
+    for (int i = 0; i < count && c > 0; i++) {
+        const line l = t->lines[i];
+        if (is_for(&l, classes[c], w) && l.max_seqlen_q < reach)
+            put_line(t, w, l.max_seqlen_q, l.kernel);
+    }
+    put_line(t, w, reach, kernel);
+}
+
+/* Lines with a limit that holds for a length that a measurement reaches give way to it; `reach`: what lies below all of those. */
+static void drop_covered(table *t, const win *shortest, int64_t reach, const win *longest)
 {
     int left = 0;
     for (int i = 0; i < t->line_count; i++) {
         const line *const l = &t->lines[i];
         const bool covered = is_for(l, t->state->device_class, shortest) && l->preference >= 1000 &&
-                             l->max_seqlen_q >= shortest->seqlen_q &&
-                             l->max_seqlen_q <= reach_of(longest);
+                             l->max_seqlen_q > reach && l->max_seqlen_q <= reach_of(longest);
         if (!covered) t->lines[left++] = *l;
     }
     t->line_count = left;
@@ -213,11 +224,8 @@ static void drop_covered(table *t, const win *shortest, const win *longest)
 static void put_winners(table *t, const win *first, const win *end)
 {
     const int64_t reach = first->seqlen_q / 3;
-    const char *const before = reach > 0 ? choice_of_lines(t, first, reach) : NULL;
-    char kept[96] = "";
-    if (before) snprintf(kept, sizeof kept, "%s", before);
-    drop_covered(t, first, end - 1);
-    if (kept[0] && strcmp(kept, first->kernel) != 0) put_line(t, first, reach, kept);
+    keep_choices(t, first, reach);
+    drop_covered(t, first, reach, end - 1);
     for (const win *w = first, *next; w < end; w = next) {
         const win *last = w; /* the longest length with this winner, before another's */
         for (next = w + 1; next < end; next++) {

@@ -18,7 +18,7 @@ enum {
 typedef struct measured_winner {
     attune_problem problem;
     char options[REQUEST_OPTIONS_SIZE]; /* request_options of the plans that it was sought for */
-    char kernel[KERNEL_ID_SIZE], default_kernel[KERNEL_ID_SIZE];
+    char kernel[KERNEL_ID_SIZE];
     double milliseconds, default_milliseconds; /* the second NaN where it was not timed */
 } measured_winner;
 

@@ -4,47 +4,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes what a line, without its end, stands for to `to`, unless that is NULL; returns its length. */
-static size_t define(const char *line, size_t length, const char *id, char *to)
-{
-    static const char word[] = "#define ";
-    const size_t id_length = strlen(id);
-    size_t written = 0;
-#define PUT(text, count)                                                                           \
-    do {                                                                                           \
-        if (to != NULL) memcpy(to + written, text, count);                                         \
-        written += count;                                                                          \
-    } while (0)
-    const int is_whole = length > 0 && line[0] == '#';
-    if (!is_whole && length > 0) PUT(word, sizeof word - 1);
-    for (size_t i = 0; i < length; i++) {
-        if (line[i] == '@' && !is_whole)
-            PUT(id, id_length);
-        else
-            PUT(&line[i], 1);
-    }
-    PUT("\n", 1);
-#undef PUT
-    return written;
-}
+static const char define[] = "#define ";
 
-static size_t define_all(const attune_kernel_row *row, char *to)
+/* Room for what constants stand for: at most a word more for each line, and an id for each '@'. */
+static size_t room_for(const attune_kernel_row *row)
 {
-    size_t written = 0;
-    for (const char *line = row->constants; *line != '\0';) {
-        const size_t length = strcspn(line, "\n");
-        written += define(line, length, row->id, to == NULL ? NULL : to + written);
-        line += length + (line[length] == '\n');
-    }
-    return written;
+    size_t size = strlen(row->constants) + sizeof define + 1;
+    for (const char *at = row->constants; *at != '\0'; at++)
+        size += *at == '\n' ? sizeof define : *at == '@' ? strlen(row->id) : 0;
+    return size;
 }
 
 char *attune_kernel_defines(const attune_kernel_row *row)
 {
-    const size_t size = define_all(row, NULL);
-    char *const text = malloc(size + 1);
+    char *const text = malloc(room_for(row)), *to = text;
     if (text == NULL) return NULL;
-    define_all(row, text);
-    text[size] = '\0';
+    for (const char *line = row->constants; *line != '\0';) {
+        const size_t length = strcspn(line, "\n");
+        const int is_whole = line[0] == '#' || length == 0;
+        if (!is_whole) to = strcpy(to, define) + sizeof define - 1;
+        for (const char *at = line; at < line + length; at++) {
+            if (*at == '@' && !is_whole)
+                to = strcpy(to, row->id) + strlen(row->id);
+            else
+                *to++ = *at;
+        }
+        *to++ = '\n';
+        line += length + (line[length] == '\n');
+    }
+    *to = '\0';
     return text;
 }

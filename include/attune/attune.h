@@ -193,8 +193,8 @@ ATTUNE_API attune_status attune_engine_check(const char *name);
  *   3. what the built-in table names for the device's class, 4. for its family (the vendor; of opencl cpu or gpu), 5. for every device,
  *   6. any other, in the table's order.
  * With `deterministic` the second is left out: then the choice depends on the library, the class of device and the problem alone. A tuned choice never
- * changes the bits of engines vector and simt, nor of reproducible kernels of one unit; attune_kernels_visit tells the reason for every place.
- */
+ * changes the bits of engines vector and simt, nor of reproducible kernels of one unit; attune_kernels_visit tells the reason for every place. */
+
 /* A reproducible kernel gives a row the same bits whatever the tiles, the rest of the batch and the chunks that a prompt is cut into; `vector`
  * and `simt` are always so, and agree with each other besides. `matrix` has a mode that is, on one kind of unit (the number after u in an id;
  * what plans choose for a device and a head_dim is of one kind), and a mode that need not be, each with kernels of its own. It takes f16

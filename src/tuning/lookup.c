@@ -34,19 +34,16 @@ static bool read_winner(sqlite3_stmt *statement, measured_winner *winner)
 {
     const char *const problem = column_word(statement, 0),
                       *const options = column_word(statement, 1),
-                      *const kernel = column_word(statement, 2),
-                      *const usual = column_word(statement, 4);
+                      *const kernel = column_word(statement, 2);
     attune_problem parsed;
     if (strlen(options) >= sizeof winner->options || strlen(kernel) >= sizeof winner->kernel ||
-        strlen(usual) >= sizeof winner->default_kernel ||
         attune_problem_parse(problem, &parsed) != ATTUNE_OK ||
         problem_normalise(&parsed, &winner->problem) != ATTUNE_OK)
         return false;
     strcpy(winner->options, options);
     strcpy(winner->kernel, kernel);
-    strcpy(winner->default_kernel, usual);
     winner->milliseconds = column_real(statement, 3);
-    winner->default_milliseconds = column_real(statement, 5); /* NaN where it was not timed */
+    winner->default_milliseconds = column_real(statement, 4); /* NaN where it was not timed */
     return true;
 }
 
@@ -57,7 +54,7 @@ static attune_status read_winners(tuning_lookup *lookup, attune_tuning_db *db,
     context_key(context, key);
     sqlite3_stmt *const statement = database_prepare(
         db,
-        "SELECT problem, options, kernel, milliseconds, default_kernel, default_milliseconds FROM "
+        "SELECT problem, options, kernel, milliseconds, default_milliseconds FROM "
         "winner WHERE backend = ?1 AND device = ?2 AND platform = ?3 AND device_class = ?4 AND "
         "driver = ?5 AND compute_units = ?6 AND version = ?7 AND text_hash = ?8 AND compiler = ?9",
         key, KEY_COLUMNS);
@@ -83,7 +80,6 @@ static attune_status read_winners(tuning_lookup *lookup, attune_tuning_db *db,
 static void read_database(tuning_lookup *lookup, const attune_context *context)
 {
     attune_tuning_db *db;
-    attune_status status = ATTUNE_OK;
     if (lookup->path == NULL || lookup->path[0] == '\0') {
         snprintf(lookup->reason, sizeof lookup->reason, "no database is used");
         return;
@@ -93,7 +89,7 @@ static void read_database(tuning_lookup *lookup, const attune_context *context)
                  context->caps->info.id);
         return;
     }
-    status = attune_tuning_open(lookup->path, 0, &db);
+    attune_status status = attune_tuning_open(lookup->path, 0, &db);
     if (status == ATTUNE_OK) {
         status = read_winners(lookup, db, context);
         attune_tuning_close(db);

@@ -1,5 +1,6 @@
 /* Recording: a run for each tuned problem, a transaction for each measurement. */
 #include "runs.h"
+
 #include "../choose.h"
 #include "../context.h"
 #include "../plan.h"
@@ -81,17 +82,16 @@ static attune_status last_run(attune_tuning_db *db, const database_value key[4],
 }
 
 static attune_status begin(attune_tuning_db *db, const attune_context *context,
-                           const kernel_request *request, const char *default_kernel,
-                           int32_t *resume, int64_t *run)
+                           const attune_problem *normal, const char *options,
+                           const char *default_kernel, int32_t *resume, int64_t *run)
 {
-    char problem[PROBLEM_TEXT_SIZE], options[REQUEST_OPTIONS_SIZE];
+    char problem[PROBLEM_TEXT_SIZE];
     database_value key[KEY_COLUMNS];
     int64_t device, build;
     context_key(context, key);
     RETURN_IF_FAILED(device_row(db, key, &device));
     RETURN_IF_FAILED(build_row(db, key + DEVICE_COLUMNS, &build));
-    attune_problem_print(request->problem, problem, sizeof problem);
-    request_options(request, options);
+    attune_problem_print(normal, problem, sizeof problem);
     const database_value values[] = {integer_value(device), integer_value(build),
                                      text_value(problem), text_value(options),
                                      text_value(default_kernel)};
@@ -136,7 +136,7 @@ attune_status attune_tuning_run_begin(attune_tuning_db *db, attune_context *cont
         return attune_fail(ATTUNE_INVALID_ARGUMENT, "options of more than %d bytes",
                            REQUEST_OPTIONS_SIZE - 1);
     RETURN_IF_FAILED(database_run(db, "BEGIN IMMEDIATE", "recording"));
-    return transact_end(db, begin(db, context, &request, default_kernel, resume, run));
+    return transact_end(db, begin(db, context, &normal, options, default_kernel, resume, run));
 }
 
 attune_status attune_tuning_run_finish(attune_tuning_db *db, int64_t run)

@@ -162,7 +162,6 @@ static measured_winner winner_of(const char *kernel, int64_t seqlen_q, const cha
                               .default_milliseconds = 2.0};
     strcpy(winner.kernel, kernel);
     strcpy(winner.options, options);
-    strcpy(winner.default_kernel, "f32_d64_wide");
     return winner;
 }
 

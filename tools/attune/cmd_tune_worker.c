@@ -34,9 +34,12 @@ typedef struct worker {
     size_t flush_bytes, workspace;
 } worker;
 
+/* A reason may be a compiler's, of several lines; an answer is one. */
 static void answer_no(worker *w, const char *reason)
 {
-    fprintf(w->answers, "no %s\n", reason);
+    fputs("no ", w->answers);
+    for (; *reason != '\0'; reason++) fputc(*reason == '\n' ? ' ' : *reason, w->answers);
+    fputc('\n', w->answers);
     fflush(w->answers);
 }
 
@@ -70,6 +73,7 @@ static candidate *load(worker *w, const char *id)
     attune_plan_options options;
     attune_plan_options_init(&options);
     options.kernel = id;
+    options.deterministic = 1; /* no database is read for it */
     if (attune_plan_create(w->context, &w->in.problem, &options, &plan) != ATTUNE_OK) return NULL;
     if (provide_workspace(w, plan) != ATTUNE_OK) {
         attune_plan_destroy(plan);
@@ -195,7 +199,10 @@ static attune_status prepare(worker *w)
     memset(w->flush, 1, w->flush_bytes);
     attune_status status = attune_buffer_alloc(w->context, w->flush_bytes, &w->flushed);
     /* the default's plan only makes the tensors; the first candidate is loaded before anything runs */
-    if (status == ATTUNE_OK) status = runner_open(&w->shared, w->context, &w->in, NULL);
+    attune_plan_options options;
+    attune_plan_options_init(&options);
+    options.deterministic = 1;
+    if (status == ATTUNE_OK) status = runner_open(&w->shared, w->context, &w->in, &options);
     if (status == ATTUNE_OK) {
         w->workspace = attune_plan_workspace_size(w->shared.plan);
         attune_plan_destroy(w->shared.plan);

@@ -63,6 +63,7 @@ static bool judge_case(const small_case *c, attune_context *context, const char 
     attune_plan_options options;
     attune_plan_options_init(&options);
     options.kernel = kernel;
+    options.deterministic = 1;
     runner r;
     attune_metrics metrics = {.verdict = ATTUNE_VERDICT_SKIPPED};
     attune_arithmetic arithmetic;

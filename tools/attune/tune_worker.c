@@ -161,7 +161,8 @@ static worker_answer read_answer(tune_worker *worker, double seconds)
         return answer;
     }
     const bool is_ok = strncmp(worker->line, "ok ", 3) == 0;
-    memmove(worker->line, worker->line + 3, strlen(worker->line + 3) + 1);
+    if (is_ok || strncmp(worker->line, "no ", 3) == 0)
+        memmove(worker->line, worker->line + 3, strlen(worker->line + 3) + 1);
     return is_ok ? WORKER_OK : WORKER_NO;
 }
 

@@ -111,6 +111,19 @@ sqlite3_stmt *database_prepare(attune_tuning_db *db, const char *sql, const data
     return NULL;
 }
 
+attune_status database_each(attune_tuning_db *db, sqlite3_stmt *statement, database_taker *take,
+                            void *user)
+{
+    if (statement == NULL) return ATTUNE_FILE_ERROR;
+    int code;
+    while ((code = sqlite.step(statement)) == SQLITE_ROW)
+        if (take(statement, user) != 0) break;
+    const attune_status status =
+        code == SQLITE_ROW || code == SQLITE_DONE ? ATTUNE_OK : database_fail(db, "reading");
+    sqlite.finalize(statement);
+    return status;
+}
+
 attune_status database_execute(attune_tuning_db *db, const char *sql, const database_value values[],
                                int count, const char *what)
 {
@@ -122,20 +135,17 @@ attune_status database_execute(attune_tuning_db *db, const char *sql, const data
     return status;
 }
 
+static int take_integer(sqlite3_stmt *statement, void *user)
+{
+    *(int64_t *)user = sqlite.column_int64(statement, 0);
+    return 1;
+}
+
 attune_status database_integer(attune_tuning_db *db, const char *sql, const database_value values[],
                                int count, int64_t otherwise, int64_t *integer)
 {
     *integer = otherwise;
-    sqlite3_stmt *const statement = database_prepare(db, sql, values, count);
-    if (statement == NULL) return ATTUNE_FILE_ERROR;
-    const int code = sqlite.step(statement);
-    attune_status status = ATTUNE_OK;
-    if (code == SQLITE_ROW)
-        *integer = sqlite.column_int64(statement, 0);
-    else if (code != SQLITE_DONE)
-        status = database_fail(db, "reading");
-    sqlite.finalize(statement);
-    return status;
+    return database_each(db, database_prepare(db, sql, values, count), take_integer, integer);
 }
 
 const char *column_text(sqlite3_stmt *statement, int at)

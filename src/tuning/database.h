@@ -34,6 +34,11 @@ database_value real_value(double real); /* not finite: none */
 sqlite3_stmt *database_prepare(attune_tuning_db *db, const char *sql, const database_value values[],
                                int count);
 
+/* Gives every row of a prepared statement to `take`, until that returns nonzero, and finalizes it. NULL: the failure of preparing it. */
+typedef int database_taker(sqlite3_stmt *statement, void *user);
+attune_status database_each(attune_tuning_db *db, sqlite3_stmt *statement, database_taker *take,
+                            void *user);
+
 /* Runs a statement that gives out no row. */
 attune_status database_execute(attune_tuning_db *db, const char *sql, const database_value values[],
                                int count, const char *what);

@@ -47,34 +47,45 @@ static bool read_winner(sqlite3_stmt *statement, measured_winner *winner)
     return true;
 }
 
+typedef struct winner_list {
+    measured_winner *at;
+    int count, room;
+    bool full; /* no memory for more */
+} winner_list;
+
+static int take_winner(sqlite3_stmt *statement, void *user)
+{
+    winner_list *const list = user;
+    if (list->count == list->room) {
+        const int room = list->room + 64;
+        measured_winner *const more = realloc(list->at, (size_t)room * sizeof *more);
+        list->full = more == NULL;
+        if (list->full) return 1;
+        list->at = more;
+        list->room = room;
+    }
+    list->count += read_winner(statement, &list->at[list->count]);
+    return 0;
+}
+
 static attune_status read_winners(tuning_lookup *lookup, attune_tuning_db *db,
                                   const attune_context *context)
 {
     database_value key[KEY_COLUMNS];
     context_key(context, key);
+    winner_list list = {.at = NULL};
     sqlite3_stmt *const statement = database_prepare(
         db,
-        "SELECT problem, options, kernel, milliseconds, default_milliseconds FROM "
-        "winner WHERE backend = ?1 AND device = ?2 AND platform = ?3 AND device_class = ?4 AND "
-        "driver = ?5 AND compute_units = ?6 AND version = ?7 AND text_hash = ?8 AND compiler = ?9",
+        "SELECT problem, options, kernel, milliseconds, default_milliseconds FROM winner WHERE "
+        "backend = ?1 AND device = ?2 AND platform = ?3 AND device_class = ?4 AND driver = ?5 AND "
+        "compute_units = ?6 AND version = ?7 AND text_hash = ?8 AND compiler = ?9",
         key, KEY_COLUMNS);
-    if (statement == NULL) return ATTUNE_FILE_ERROR;
-    int code, room = 0;
-    while ((code = sqlite.step(statement)) == SQLITE_ROW) {
-        if (lookup->count == room) {
-            measured_winner *const more =
-                realloc(lookup->winners, (size_t)(room += 64) * sizeof *more);
-            if (more == NULL) break;
-            lookup->winners = more;
-        }
-        lookup->count += read_winner(statement, &lookup->winners[lookup->count]);
-    }
-    const attune_status status =
-        code == SQLITE_DONE  ? ATTUNE_OK
-        : code == SQLITE_ROW ? attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory for measurements")
-                             : database_fail(db, "reading");
-    sqlite.finalize(statement);
-    return status;
+    const attune_status status = database_each(db, statement, take_winner, &list);
+    lookup->winners = list.at;
+    lookup->count = list.count;
+    return status == ATTUNE_OK && list.full
+               ? attune_fail(ATTUNE_OUT_OF_MEMORY, "no memory for measurements")
+               : status;
 }
 
 static void read_database(tuning_lookup *lookup, const attune_context *context)

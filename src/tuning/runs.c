@@ -11,6 +11,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#define NOW "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')" /* of a clock that all machines share */
+
 void attune_measurement_init(attune_measurement *measurement)
 {
     *measurement = (attune_measurement){
@@ -103,8 +105,7 @@ static attune_status begin(attune_tuning_db *db, const attune_context *context,
     RETURN_IF_FAILED(database_execute(
         db,
         "INSERT INTO run (uid, device_id, build_id, problem, options, default_kernel, started)"
-        " VALUES (lower(hex(randomblob(16))), ?1, ?2, ?3, ?4, ?5,"
-        " strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
+        " VALUES (lower(hex(randomblob(16))), ?1, ?2, ?3, ?4, ?5, " NOW ")",
         values, 5, "recording"));
     return database_integer(db, "SELECT last_insert_rowid()", NULL, 0, 0, run);
 }
@@ -147,9 +148,8 @@ attune_status attune_tuning_run_finish(attune_tuning_db *db, int64_t run)
     RETURN_IF_FAILED(
         database_integer(db, "SELECT count(*) FROM run WHERE id = ?1", of, 1, 0, &runs));
     if (runs == 0) return attune_fail(ATTUNE_INVALID_ARGUMENT, "there is no run %" PRId64, run);
-    return database_execute(
-        db, "UPDATE run SET finished = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE id = ?1", of, 1,
-        "recording");
+    return database_execute(db, "UPDATE run SET finished = " NOW " WHERE id = ?1", of, 1,
+                            "recording");
 }
 
 /* ---- measurements ---- */
@@ -191,13 +191,38 @@ attune_status attune_tuning_record(attune_tuning_db *db, int64_t run,
         m.spill_bytes < 0 ? text_value(NULL) : integer_value(m.spill_bytes),
         m.resident_warps < 0 ? text_value(NULL) : integer_value(m.resident_warps),
     };
-    return database_execute(
-        db,
-        "INSERT OR REPLACE INTO measurement (run_id, kernel, rung, invalid, milliseconds, "
-        "milliseconds_q1, milliseconds_q3, milliseconds_min, samples, bound_ratio, bits, "
-        "registers, spill_bytes, resident_warps, measured) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
-        "?8, ?9, ?10, ?11, ?12, ?13, ?14, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
-        values, sizeof values / sizeof *values, "recording");
+    return database_execute(db,
+                            "INSERT OR REPLACE INTO measurement (run_id, " MEASURED_COLUMNS
+                            ", measured) VALUES (?1, ?2, "
+                            "?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, " NOW ")",
+                            values, sizeof values / sizeof *values, "recording");
+}
+
+typedef struct measurement_visit {
+    attune_measurement_visitor *visitor;
+    void *user;
+} measurement_visit;
+
+static int take_measurement(sqlite3_stmt *statement, void *user)
+{
+    const measurement_visit *const visit = user;
+    const attune_measurement m = {
+        .struct_size = sizeof m,
+        .kernel = column_word(statement, 0),
+        .rung = (int32_t)sqlite.column_int64(statement, 1),
+        .invalid = column_text(statement, 2),
+        .milliseconds = column_real(statement, 3),
+        .milliseconds_q1 = column_real(statement, 4),
+        .milliseconds_q3 = column_real(statement, 5),
+        .milliseconds_min = column_real(statement, 6),
+        .samples = (int32_t)sqlite.column_int64(statement, 7),
+        .bound_ratio = column_real(statement, 8),
+        .bits = column_word(statement, 9),
+        .registers = (int32_t)column_count(statement, 10),
+        .spill_bytes = column_count(statement, 11),
+        .resident_warps = (int32_t)column_count(statement, 12),
+    };
+    return visit->visitor(&m, visit->user);
 }
 
 attune_status attune_tuning_run_visit(attune_tuning_db *db, int64_t run,
@@ -206,39 +231,19 @@ attune_status attune_tuning_run_visit(attune_tuning_db *db, int64_t run,
     RETURN_IF_NULL(db);
     RETURN_IF_NULL(visitor);
     const database_value of[] = {integer_value(run)};
+    measurement_visit visit = {visitor, user};
     sqlite3_stmt *const statement = database_prepare(
-        db,
-        "SELECT kernel, rung, invalid, milliseconds, milliseconds_q1, milliseconds_q3, "
-        "milliseconds_min, samples, bound_ratio, bits, registers, spill_bytes, resident_warps "
-        "FROM measurement WHERE run_id = ?1 ORDER BY id",
-        of, 1);
-    if (statement == NULL) return ATTUNE_FILE_ERROR;
-    int code;
-    while ((code = sqlite.step(statement)) == SQLITE_ROW) {
-        const attune_measurement m = {
-            .struct_size = sizeof m,
-            .kernel = column_word(statement, 0),
-            .rung = (int32_t)sqlite.column_int64(statement, 1),
-            .invalid = column_text(statement, 2),
-            .milliseconds = column_real(statement, 3),
-            .milliseconds_q1 = column_real(statement, 4),
-            .milliseconds_q3 = column_real(statement, 5),
-            .milliseconds_min = column_real(statement, 6),
-            .samples = (int32_t)sqlite.column_int64(statement, 7),
-            .bound_ratio = column_real(statement, 8),
-            .bits = column_word(statement, 9),
-            .registers = (int32_t)column_count(statement, 10),
-            .spill_bytes = column_count(statement, 11),
-            .resident_warps = (int32_t)column_count(statement, 12),
-        };
-        if (visitor(&m, user) != 0) {
-            code = SQLITE_DONE;
-            break;
-        }
-    }
-    const attune_status status = code == SQLITE_DONE ? ATTUNE_OK : database_fail(db, "reading");
-    sqlite.finalize(statement);
-    return status;
+        db, "SELECT " MEASURED_COLUMNS " FROM measurement WHERE run_id = ?1 ORDER BY id", of, 1);
+    return database_each(db, statement, take_measurement, &visit);
+}
+
+static int take_winner(sqlite3_stmt *statement, void *user)
+{
+    attune_tuning_winner *const winner = user;
+    snprintf(winner->kernel, sizeof winner->kernel, "%s", column_word(statement, 0));
+    winner->milliseconds = column_real(statement, 1);
+    winner->default_milliseconds = column_real(statement, 2);
+    return 1;
 }
 
 attune_status attune_tuning_run_winner(attune_tuning_db *db, int64_t run,
@@ -251,13 +256,5 @@ attune_status attune_tuning_run_winner(attune_tuning_db *db, int64_t run,
     sqlite3_stmt *const statement = database_prepare(
         db, "SELECT kernel, milliseconds, default_milliseconds FROM winner WHERE run_id = ?1", of,
         1);
-    if (statement == NULL) return ATTUNE_FILE_ERROR;
-    const int code = sqlite.step(statement);
-    if (code == SQLITE_ROW) {
-        snprintf(winner->kernel, sizeof winner->kernel, "%s", column_word(statement, 0));
-        winner->milliseconds = column_real(statement, 1);
-        winner->default_milliseconds = column_real(statement, 2);
-    }
-    sqlite.finalize(statement);
-    return code == SQLITE_ROW || code == SQLITE_DONE ? ATTUNE_OK : database_fail(db, "reading");
+    return database_each(db, statement, take_winner, winner);
 }

@@ -6,6 +6,11 @@
 
 enum { LONGEST_TEXT = 1024 }; /* bytes of a text that is brought in, or of a reason */
 
+/* What attune_measurement holds, in its order. */
+#define MEASURED_COLUMNS                                                                           \
+    "kernel, rung, invalid, milliseconds, milliseconds_q1, milliseconds_q3, milliseconds_min, "    \
+    "samples, bound_ratio, bits, registers, spill_bytes, resident_warps"
+
 /* The id of the row with these values, made where it is missing. Inside a transaction. */
 attune_status device_row(attune_tuning_db *db, const database_value values[DEVICE_COLUMNS],
                          int64_t *id);

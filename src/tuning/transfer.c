@@ -11,12 +11,34 @@
 
 /* ---- out ---- */
 
+typedef struct row_visit {
+    attune_tuning_visitor *visitor;
+    void *user;
+} row_visit;
+
+static int take_row(sqlite3_stmt *statement, void *user)
+{
+    enum { MOST_COLUMNS = 64 };
+    const row_visit *const visit = user;
+    const int columns = sqlite.column_count(statement);
+    attune_tuning_value values[MOST_COLUMNS];
+    for (int i = 0; i < columns && i < MOST_COLUMNS; i++) {
+        const int type = sqlite.column_type(statement, i);
+        values[i] = (attune_tuning_value){
+            .column = sqlite.column_name(statement, i),
+            .text = column_text(statement, i),
+            .is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT,
+        };
+    }
+    return visit->visitor(values, columns, visit->user);
+}
+
 attune_status attune_tuning_visit(attune_tuning_db *db, attune_tuning_table table,
                                   attune_tuning_visitor *visitor, void *user)
 {
-    enum { MOST_COLUMNS = 64 };
     RETURN_IF_NULL(db);
     RETURN_IF_NULL(visitor);
+    row_visit visit = {visitor, user};
     sqlite3_stmt *const statement = database_prepare(
         db,
         table == ATTUNE_TUNING_WINNERS
@@ -26,27 +48,7 @@ attune_status attune_tuning_visit(attune_tuning_db *db, attune_tuning_table tabl
               "platform, driver, version, text_hash, compiler, problem, options"
             : "SELECT * FROM record",
         NULL, 0);
-    if (statement == NULL) return ATTUNE_FILE_ERROR;
-    const int columns = sqlite.column_count(statement);
-    attune_tuning_value values[MOST_COLUMNS];
-    int code;
-    while ((code = sqlite.step(statement)) == SQLITE_ROW) {
-        for (int i = 0; i < columns && i < MOST_COLUMNS; i++) {
-            const int type = sqlite.column_type(statement, i);
-            values[i] = (attune_tuning_value){
-                .column = sqlite.column_name(statement, i),
-                .text = column_text(statement, i),
-                .is_number = type == SQLITE_INTEGER || type == SQLITE_FLOAT,
-            };
-        }
-        if (visitor(values, columns, user) != 0) {
-            code = SQLITE_DONE;
-            break;
-        }
-    }
-    const attune_status status = code == SQLITE_DONE ? ATTUNE_OK : database_fail(db, "reading");
-    sqlite.finalize(statement);
-    return status;
+    return database_each(db, statement, take_row, &visit);
 }
 
 /* ---- in ---- */
@@ -175,10 +177,9 @@ static attune_status insert_row(attune_tuning_db *db, const database_value row[C
     memcpy(values + 1, &row[COLUMN_kernel], sizeof values - sizeof *values);
     RETURN_IF_FAILED(database_execute(
         db,
-        "INSERT INTO measurement (run_id, kernel, rung, invalid, milliseconds, milliseconds_q1, "
-        "milliseconds_q3, milliseconds_min, samples, bound_ratio, bits, registers, spill_bytes, "
-        "resident_warps, measured) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
-        "?13, ?14, ?15) ON CONFLICT (run_id, kernel, rung) DO NOTHING",
+        "INSERT INTO measurement (run_id, " MEASURED_COLUMNS ", measured) VALUES (?1, ?2, ?3, ?4, "
+        "?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) ON CONFLICT (run_id, kernel, rung) DO "
+        "NOTHING",
         values, sizeof values / sizeof *values, "importing"));
     *added = sqlite.changes(db->handle) != 0;
     return ATTUNE_OK;

@@ -11,13 +11,6 @@
 #include "json.h"
 #include "tuned_table.h"
 
-static const char *value_of(const attune_tuning_value *values, int count, const char *column)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(values[i].column, column) == 0) return values[i].text ? values[i].text : "";
-    return "";
-}
-
 /* ---- rows as JSON lines and TSV ---- */
 
 typedef struct listing {
@@ -60,30 +53,33 @@ static int print_measurement(const attune_tuning_value *values, int count, void 
 {
     listing *const l = user;
     static char last[33];
-    const char *const run = value_of(values, count, "run"),
-                      *const options = value_of(values, count, "options"),
-                      *const invalid = value_of(values, count, "invalid"),
-                      *const time = value_of(values, count, "milliseconds");
+    const char *const run = database_column(values, count, "run"),
+                      *const options = database_column(values, count, "options"),
+                      *const invalid = database_column(values, count, "invalid"),
+                      *const time = database_column(values, count, "milliseconds");
     l->rows++;
     if (strcmp(last, run) != 0) {
         snprintf(last, sizeof last, "%s", run);
         printf("%s  %s%s%s\n  %s %s, driver %s; library %s, texts %s, %s\n  begun %s, %s %s\n",
-               value_of(values, count, "problem"), options, options[0] ? "  " : "",
-               value_of(values, count, "backend"), value_of(values, count, "device"),
-               value_of(values, count, "device_class"), value_of(values, count, "driver"),
-               value_of(values, count, "version"), value_of(values, count, "text_hash"),
-               value_of(values, count, "compiler"), value_of(values, count, "started"),
-               value_of(values, count, "finished")[0] ? "finished" : "not finished",
-               value_of(values, count, "finished"));
+               database_column(values, count, "problem"), options, options[0] ? "  " : "",
+               database_column(values, count, "backend"), database_column(values, count, "device"),
+               database_column(values, count, "device_class"),
+               database_column(values, count, "driver"), database_column(values, count, "version"),
+               database_column(values, count, "text_hash"),
+               database_column(values, count, "compiler"),
+               database_column(values, count, "started"),
+               database_column(values, count, "finished")[0] ? "finished" : "not finished",
+               database_column(values, count, "finished"));
     }
-    printf("    rung %-2s %-48s ", value_of(values, count, "rung"),
-           value_of(values, count, "kernel"));
+    printf("    rung %-2s %-48s ", database_column(values, count, "rung"),
+           database_column(values, count, "kernel"));
     if (invalid[0])
         printf("no: %s\n", invalid);
     else if (time[0])
         printf("%.6s ms (quartiles %.6s to %.6s, %s runs)\n", time,
-               value_of(values, count, "milliseconds_q1"),
-               value_of(values, count, "milliseconds_q3"), value_of(values, count, "samples"));
+               database_column(values, count, "milliseconds_q1"),
+               database_column(values, count, "milliseconds_q3"),
+               database_column(values, count, "samples"));
     else
         puts("right, not timed");
     return 0;
@@ -92,19 +88,19 @@ static int print_measurement(const attune_tuning_value *values, int count, void 
 static int print_winner(const attune_tuning_value *values, int count, void *user)
 {
     listing *const l = user;
-    const char *const options = value_of(values, count, "options"),
-                      *const kernel = value_of(values, count, "kernel"),
-                      *const usual = value_of(values, count, "default_kernel");
+    const char *const options = database_column(values, count, "options"),
+                      *const kernel = database_column(values, count, "kernel"),
+                      *const usual = database_column(values, count, "default_kernel");
     l->rows++;
-    printf("%s %s (%s)  %s%s%s\n  %s  %.6s ms", value_of(values, count, "backend"),
-           value_of(values, count, "device"), value_of(values, count, "device_class"),
-           value_of(values, count, "problem"), options[0] ? "  " : "", options, kernel,
-           value_of(values, count, "milliseconds"));
+    printf("%s %s (%s)  %s%s%s\n  %s  %.6s ms", database_column(values, count, "backend"),
+           database_column(values, count, "device"), database_column(values, count, "device_class"),
+           database_column(values, count, "problem"), options[0] ? "  " : "", options, kernel,
+           database_column(values, count, "milliseconds"));
     if (strcmp(kernel, usual) == 0)
         puts(", the default");
     else
         printf("; the default %s  %.6s ms\n", usual,
-               value_of(values, count, "default_milliseconds"));
+               database_column(values, count, "default_milliseconds"));
     return 0;
 }
 

@@ -8,6 +8,9 @@
 /* 0, or an exit code after one sentence. */
 int database_open(const options *o, bool writable, attune_tuning_db **db);
 
+/* The text of a row's column, "" where there is none. */
+const char *database_column(const attune_tuning_value *values, int count, const char *column);
+
 /* Its path, or "off" where there is none. */
 const char *database_path(const options *o);
 

@@ -7,13 +7,14 @@
 #include "fail.h"
 
 /* The options of a plan, which several commands share. */
-#define PLAN_OPTIONS                                                                               \
-    "[--kernel GLOB] [--engine vector|simt|matrix] [--reproducible] [--tf32] [--deterministic]"
-#define ABOUT_PLAN_OPTIONS                                                                         \
+#define KERNEL_OPTIONS "[--kernel GLOB] [--engine vector|simt|matrix] [--reproducible] [--tf32]"
+#define PLAN_OPTIONS KERNEL_OPTIONS " [--deterministic]"
+#define ABOUT_KERNEL_OPTIONS                                                                       \
     "  --engine        no other engine will do\n"                                                  \
     "  --reproducible  only kernels whose bits depend on no tile, batch or chunk\n"                \
-    "  --tf32          f32 may be read as tf32 (--engine matrix implies it)\n"                     \
-    "  --deterministic what was measured on this device has no say\n"
+    "  --tf32          f32 may be read as tf32 (--engine matrix implies it)\n"
+#define ABOUT_PLAN_OPTIONS                                                                         \
+    ABOUT_KERNEL_OPTIONS "  --deterministic what was measured on this device has no say\n"
 
 #define ABOUT_ROWS                                                                                 \
     "  run backend device platform device_class driver compute_units version text_hash compiler "  \
@@ -99,7 +100,7 @@ static const command_row commands[] = {
     {"tune", "find the best kernel for problems on a device, and keep it in a database",
      "--problem P... [--problem-file F] [--device ID] [--threads N] [--seed N]\n"
      "  [--budget SECONDS] [--timeout SECONDS] [--db FILE] [--resume] [--json]\n"
-     "  " PLAN_OPTIONS "\n"
+     "  " KERNEL_OPTIONS "\n"
      "  --budget        for all problems together; default 60 for each; the default kernel is "
      "tried "
      "whatever it takes\n"
@@ -108,7 +109,7 @@ static const command_row commands[] = {
      "  --db            default: $ATTUNE_DB, else attune/tuning.db in $XDG_DATA_HOME, else in "
      "~/.local/share\n"
      "  --resume        go on where the last run of the same device, build, problem and options "
-     "ended\n" ABOUT_PLAN_OPTIONS
+     "ended\n" ABOUT_KERNEL_OPTIONS
      "  Every candidate is compiled, judged against the exact answer, and only then timed, in "
      "turns with the others, in a\n"
      "  process of its own. The default stays unless another beats it by 3 % and not by noise. "

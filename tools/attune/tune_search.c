@@ -35,7 +35,6 @@ typedef struct search {
     attune_plan_options plan;
     int64_t run;
     double start, end;
-    bool untimed;
     candidates all;
     tune_worker worker;
     int rung;
@@ -235,7 +234,7 @@ static outcome screen(search *s, candidate *c, int *code)
     }
     c->alive = true;
     s->result->counts.judged++;
-    if (!s->untimed) {
+    if (!s->result->untimed) {
         const outcome timed = time_first(s, c, code);
         if (timed != GO_ON) return timed;
         s->result->counts.timed++;
@@ -250,7 +249,7 @@ static outcome screen(search *s, candidate *c, int *code)
 /* Until the share of time for it is over. The default comes first, whatever the time. */
 static int screen_all(search *s)
 {
-    const double end = s->start + (s->untimed ? 1.0 : SCREENING) * (s->end - s->start);
+    const double end = s->start + (s->result->untimed ? 1.0 : SCREENING) * (s->end - s->start);
     int code = EXIT_DONE;
     for (int i = 0; i < s->all.count; i++) {
         candidate *const c = &s->all.at[i];
@@ -383,7 +382,7 @@ int tune_search(const options *o, attune_tuning_db *db, attune_context *context,
                 .result = result};
     s.end = s.start + seconds;
     attune_status status = attune_context_tuning(context, &state);
-    if (status == ATTUNE_OK) s.untimed = result->untimed = state->untimed != 0;
+    if (status == ATTUNE_OK) result->untimed = state->untimed != 0;
     if (status == ATTUNE_OK) status = candidates_find(&s.all, context, problem, &s.plan);
     if (status == ATTUNE_OK) {
         result->counts.candidates = s.all.count;
@@ -394,7 +393,7 @@ int tune_search(const options *o, attune_tuning_db *db, attune_context *context,
     int code = status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
     if (code == EXIT_DONE && !result->already_tuned) {
         code = screen_all(&s);
-        if (code == EXIT_DONE && !s.untimed && !result->interrupted) code = halve(&s);
+        if (code == EXIT_DONE && !result->untimed && !result->interrupted) code = halve(&s);
         if (code == EXIT_DONE && !result->interrupted && s.all.at[0].reason[0] != '\0')
             code = fail(EXIT_FAILED, "the default kernel %s cannot be used: it %s", s.all.at[0].id,
                         s.all.at[0].reason);

@@ -11,12 +11,14 @@
 #include "database.h"
 #include "fail.h"
 
+static const char header[] = "device_class\top\tdtype\thead_dim\tmax_seqlen_q\tkernel";
+
 /* A line of tuned.tsv. Lines of one place in the table stand in their order of preference. */
 typedef struct line {
     char device_class[32], op[16], dtype[8];
     int head_dim;
     int64_t max_seqlen_q; /* INT64_MAX: any */
-    int preference;
+    int number;           /* in the table that it is of, from 1 on; 0: it is new */
     char kernel[96];
 } line;
 
@@ -56,23 +58,16 @@ static int find_kernel(const attune_kernel_info *kernel, void *user)
 static int take_winner(const attune_tuning_value *values, int count, void *user)
 {
     table *const t = user;
-    enum { BACKEND, CLASS, TEXTS, PROBLEM, OPTIONS, KERNEL, TIME, FINISHED, DEFAULT_TIME, NAMES };
-    static const char *const names[NAMES] = {
-        "backend",      "device_class", "text_hash",           "problem", "options", "kernel",
-        "milliseconds", "finished",     "default_milliseconds"};
-    const char *at[NAMES] = {NULL};
-    for (int n = 0; n < NAMES; n++)
-        for (int i = 0; i < count; i++)
-            if (strcmp(values[i].column, names[n]) == 0) at[n] = values[i].text;
-    for (int n = 0; n < DEFAULT_TIME; n++)
-        if (!at[n]) return 0;
+#define COLUMN(name) database_column(values, count, name)
+    const char *const kernel = COLUMN("kernel"), *const usual_time = COLUMN("default_milliseconds");
     attune_problem problem;
-    if (strcmp(at[BACKEND], t->state->backend) != 0 ||
-        strcmp(at[CLASS], t->state->device_class) != 0 ||
-        strcmp(at[TEXTS], t->state->text_hash) != 0 || at[OPTIONS][0] != '\0' ||
-        attune_problem_parse(at[PROBLEM], &problem) != ATTUNE_OK)
+    if (strcmp(COLUMN("backend"), t->state->backend) != 0 ||
+        strcmp(COLUMN("device_class"), t->state->device_class) != 0 ||
+        strcmp(COLUMN("text_hash"), t->state->text_hash) != 0 || COLUMN("options")[0] != '\0' ||
+        COLUMN("finished")[0] == '\0' ||
+        attune_problem_parse(COLUMN("problem"), &problem) != ATTUNE_OK)
         return 0;
-    kernel_search search = {.id = at[KERNEL]};
+    kernel_search search = {.id = kernel};
     attune_kernels_visit(t->context, &problem, NULL, find_kernel, &search);
     if (search.head_dim == 0) return 0;
     t->wins = realloc(t->wins, (size_t)(t->win_count + 1) * sizeof *t->wins);
@@ -80,9 +75,10 @@ static int take_winner(const attune_tuning_value *values, int count, void *user)
     win *const w = &t->wins[t->win_count++];
     *w = (win){.head_dim = search.head_dim,
                .seqlen_q = problem.seqlen_q,
-               .gain = at[DEFAULT_TIME] ? log2(atof(at[DEFAULT_TIME]) / atof(at[TIME])) : 0};
+               .gain = usual_time[0] ? log2(atof(usual_time) / atof(COLUMN("milliseconds"))) : 0};
+#undef COLUMN
     snprintf(w->dtype, sizeof w->dtype, "%s", attune_dtype_name(problem.dtype));
-    snprintf(w->kernel, sizeof w->kernel, "%s", at[KERNEL]);
+    snprintf(w->kernel, sizeof w->kernel, "%s", kernel);
     return 0;
 }
 
@@ -115,19 +111,13 @@ static int take_built_in(const attune_tuned_line *of, void *user)
 {
     table *const t = user;
     line *const l = add_line(t);
-    *l = (line){.head_dim = of->head_dim,
-                .max_seqlen_q = of->max_seqlen_q,
-                .preference = 1000 + t->line_count};
+    *l =
+        (line){.head_dim = of->head_dim, .max_seqlen_q = of->max_seqlen_q, .number = t->line_count};
     snprintf(l->device_class, sizeof l->device_class, "%s", of->device_class);
     snprintf(l->op, sizeof l->op, "%s", of->op);
     snprintf(l->dtype, sizeof l->dtype, "%s", of->dtype);
     snprintf(l->kernel, sizeof l->kernel, "%s", of->kernel);
     return 0;
-}
-
-static int is_header(const char *text)
-{
-    return strcmp(text, "device_class\top\tdtype\thead_dim\tmax_seqlen_q\tkernel") == 0;
 }
 
 /* The lines of --file. */
@@ -139,8 +129,8 @@ static int read_lines(table *t, const char *path)
     int code = EXIT_DONE;
     for (int number = 1; code == EXIT_DONE && fgets(text, sizeof text, file); number++) {
         text[strcspn(text, "\r\n")] = '\0';
-        if (number == 1 && is_header(text)) continue;
-        line l = {.preference = 1000 + t->line_count};
+        if (number == 1 && strcmp(text, header) == 0) continue;
+        line l = {.number = t->line_count + 1};
         if (number == 1 || sscanf(text, "%31[^\t]\t%15[^\t]\t%7[^\t]\t%d\t%23[^\t]\t%95[^\t]",
                                   l.device_class, l.op, l.dtype, &l.head_dim, limit, l.kernel) != 6)
             code = fail(EXIT_BAD_INPUT, "%s, line %d: no line of a tuned.tsv", path, number);
@@ -160,7 +150,7 @@ static bool is_for(const line *l, const char *device_class, const win *w)
 static void put_line(table *t, const win *w, int64_t limit, const char *kernel)
 {
     line *const l = add_line(t);
-    *l = (line){.op = "forward", .head_dim = w->head_dim, .max_seqlen_q = limit, .preference = 0};
+    *l = (line){.op = "forward", .head_dim = w->head_dim, .max_seqlen_q = limit};
     snprintf(l->device_class, sizeof l->device_class, "%s", t->state->device_class);
     snprintf(l->dtype, sizeof l->dtype, "%s", w->dtype);
     snprintf(l->kernel, sizeof l->kernel, "%s", kernel);
@@ -212,7 +202,7 @@ static void drop_covered(table *t, const win *shortest, int64_t reach, const win
     int left = 0;
     for (int i = 0; i < t->line_count; i++) {
         const line *const l = &t->lines[i];
-        const bool covered = is_for(l, t->state->device_class, shortest) && l->preference >= 1000 &&
+        const bool covered = is_for(l, t->state->device_class, shortest) && l->number > 0 &&
                              l->max_seqlen_q > reach && l->max_seqlen_q <= reach_of(longest);
         if (!covered) t->lines[left++] = *l;
     }
@@ -262,7 +252,7 @@ static int in_order(const void *left, const void *right)
     if (dtype) return dtype;
     if (a->head_dim != b->head_dim) return a->head_dim < b->head_dim ? -1 : 1;
     if (a->max_seqlen_q != b->max_seqlen_q) return a->max_seqlen_q < b->max_seqlen_q ? -1 : 1;
-    return a->preference - b->preference;
+    return a->number - b->number;
 }
 
 static bool is_same_line(const line *a, const line *b)
@@ -273,7 +263,7 @@ static bool is_same_line(const line *a, const line *b)
 
 static void print_lines(table *t)
 {
-    puts("device_class\top\tdtype\thead_dim\tmax_seqlen_q\tkernel");
+    puts(header);
     qsort(t->lines, (size_t)t->line_count, sizeof *t->lines, in_order);
     for (int i = 0; i < t->line_count; i++) {
         const line *const l = &t->lines[i];

@@ -142,7 +142,7 @@ class Generator:
         )
 
     def files(self, target, arch, globs, out, tuned_globs=("*",)):
-        """What a render writes: (path, device classes that it is for, compile flags, function that gives the text). The table's flags are those of all texts."""
+        """What a render writes: (path, device classes that it is for, compile flags, function that gives the text)."""
         self.check_globs(globs)
         points, tuned = self.selected(target, arch, globs, tuned_globs)
         settings = self.spec.target(target)
@@ -151,13 +151,17 @@ class Generator:
             path = out / f"{point.id}{settings['suffix']}"
             classes = self._built_for(point, tuned)
             yield path, classes, point.variant.flags, lambda p=point: self.renderer.kernel(p)
-        flags = {variant.flags for variant in self.spec.variants(target)}
         yield (
             out / f"kernel_table_{target}.c",
             self.spec.device_classes(target) or [],
-            flags.pop() if len(flags) == 1 else (),
+            (),
             lambda: self._table(target, arch, points, tuned),
         )
+
+    def common_flags(self, target):
+        """The compile flags of all texts of a target, where there is one set."""
+        flags = {variant.flags for variant in self.spec.variants(target)}
+        return flags.pop() if len(flags) == 1 else ()
 
     def _table(self, target, arch, points, tuned):
         if self.spec.target(target)["embed"]:  # whatever exists may be compiled at run time
@@ -252,7 +256,7 @@ def parse_arguments(arguments):
     parser.add_argument(
         "--outputs",
         action="store_true",
-        help="name the files of --render, their device classes and flags; do not write them",
+        help="name the files of --render, their device classes and flags, and after an empty name the flags of all texts; do not write them",
     )
     parser.add_argument(
         "--stamp", help="file to touch after --render; beside it STAMP.d names what it depends on"
@@ -278,6 +282,8 @@ def render_target(generator, options):
             print(path, ",".join(classes), *flags, sep="|")
         else:
             render.write_if_different(path, text())
+    if options.outputs:
+        print("", "", *generator.common_flags(options.render), sep="|")
     if options.stamp and not options.outputs:
         depfile = generator.depfile(options.render, options.stamp)
         render.write_if_different(f"{options.stamp}.d", depfile)

@@ -1,15 +1,10 @@
 #include "occupancy.h"
 
-#include "choose.h"
-
 /* cuda_occupancy.h of CUDA 13 (cudaOccRegAllocationGranularity, cudaOccSMemAllocationGranularity, cudaOccSubPartitionsPerMultiprocessor): registers
  * are given to a warp by 256, local memory to a group by 128 bytes (256 before compute capability 8.0), and a multiprocessor has four parts with
  * a quarter of its registers each, between which warps do not move. So have AMD's CDNA, which give registers to a wave by 256 or 512; RDNA has two
  * larger parts and gives by up to 768 (LLVM, AMDGPUBaseInfo.cpp, getEUsPerCU and getVGPRAllocGranule), which this does not tell apart. */
 enum { REGISTER_UNIT = 256, MEMORY_UNIT = 128, PARTS = 4 };
-
-/* What CUDA keeps for itself of each group's local memory from compute capability 8.0 on: CUDA C++ Programming Guide, "Shared Memory" of 8.x and 9.0. */
-enum { RESERVED_MEMORY = 1024 };
 
 /* How many fit that take `each` of `all`; -1 where one of them is not known. */
 static int64_t fitting(int64_t all, int64_t each)
@@ -34,10 +29,9 @@ static int64_t groups_by_registers(const attune_device_caps *caps, int64_t threa
 
 static int64_t groups_by_memory(const attune_device_caps *caps, int64_t memory)
 {
-    const int64_t reserved = device_has(caps, "sm_80") ? RESERVED_MEMORY : 0;
     if (memory < 0) return -1;
     return fitting((int64_t)caps->multiprocessor_memory,
-                   ATTUNE_ROUND_UP(memory + reserved, MEMORY_UNIT));
+                   ATTUNE_ROUND_UP(memory + (int64_t)caps->reserved_memory, MEMORY_UNIT));
 }
 
 void occupancy_model(const attune_device_caps *caps, attune_kernel_resources *resources)

@@ -195,7 +195,7 @@ static const gpu_vendor cuda = {
     .least_driver = 11000,
     /* CUdevice_attribute: MAX_THREADS_PER_BLOCK, MULTIPROCESSOR_COUNT, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
      * MAX_REGISTERS_PER_MULTIPROCESSOR, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, L2_CACHE_SIZE, CLOCK_RATE, WARP_SIZE,
-     * MAX_THREADS_PER_MULTIPROCESSOR */
+     * MAX_THREADS_PER_MULTIPROCESSOR, RESERVED_SHARED_MEMORY_PER_BLOCK */
     .attributes = {.max_threads = 1,
                    .multiprocessors = 16,
                    .fast_memory = 97,
@@ -204,7 +204,8 @@ static const gpu_vendor cuda = {
                    .l2_cache = 38,
                    .clock_khz = 13,
                    .warp = 10,
-                   .multiprocessor_threads = 39},
+                   .multiprocessor_threads = 39,
+                   .reserved_memory = 111},
     /* CUfunction_attribute: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, MAX_DYNAMIC_SHARED_SIZE_BYTES, NUM_REGS, LOCAL_SIZE_BYTES */
     .function_attributes = {.max_threads = 0,
                             .static_memory = 1,

@@ -99,6 +99,8 @@ typedef struct gpu_image {
     const void *data;
 } gpu_image;
 
+enum { NO_ATTRIBUTE = -1 };
+
 typedef struct gpu_vendor {
     const char *backend;  /* "cuda" */
     const char *platform; /* "CUDA" */
@@ -114,7 +116,8 @@ typedef struct gpu_vendor {
     struct {
         int max_threads, multiprocessors, fast_memory, registers, multiprocessor_memory, l2_cache;
         int clock_khz, warp, multiprocessor_threads;
-    } attributes; /* of devices */
+        int reserved_memory; /* NO_ATTRIBUTE: none is reserved */
+    } attributes;            /* of devices */
     struct {
         int max_threads, static_memory, dynamic_memory, registers, slow_memory;
     } function_attributes;

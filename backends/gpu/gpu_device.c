@@ -36,6 +36,7 @@ int gpu_count(const gpu_vendor *vendor, char reason[256])
 static int attribute(const gpu_vendor *vendor, int which, int device)
 {
     int value = 0;
+    if (which == NO_ATTRIBUTE) return 0;
     return vendor->driver->device_attribute(&value, which, device) == 0 ? value : 0;
 }
 
@@ -88,6 +89,7 @@ static void find_device(const gpu_vendor *vendor, int index, attune_device_caps 
         attribute(vendor, vendor->attributes.multiprocessor_threads, *device);
     caps->multiprocessor_memory =
         (size_t)attribute(vendor, vendor->attributes.multiprocessor_memory, *device);
+    caps->reserved_memory = (size_t)attribute(vendor, vendor->attributes.reserved_memory, *device);
     caps->l2_cache = (size_t)attribute(vendor, vendor->attributes.l2_cache, *device);
     caps->clock_mhz = attribute(vendor, vendor->attributes.clock_khz, *device) / 1000;
     vendor->describe(*device, driver_version(vendor), caps);

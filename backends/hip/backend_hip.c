@@ -304,7 +304,8 @@ static const gpu_vendor vendor = {
                    .l2_cache = 19,
                    .clock_khz = 5,
                    .warp = 87,
-                   .multiprocessor_threads = 57},
+                   .multiprocessor_threads = 57,
+                   .reserved_memory = NO_ATTRIBUTE},
     /* hipFunction_attribute: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, MAX_DYNAMIC_SHARED_SIZE_BYTES, NUM_REGS, LOCAL_SIZE_BYTES */
     .function_attributes = {.max_threads = 0,
                             .static_memory = 1,

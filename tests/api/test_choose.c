@@ -1,88 +1,8 @@
-/* White box of src/choose.h: made-up devices and tables. */
-#include "choose.h"
+/* Which kernel computes a problem, by rules and built-in tables. */
+#include "made_up.h"
 
-#include "fixture.h"
-
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void no_group(const attune_forward_args *args, const void *q, const void *k, const void *v,
-                     void *o, float *lse, float *workspace, int64_t group)
-{
-    (void)args, (void)q, (void)k, (void)v, (void)o, (void)lse, (void)workspace, (void)group;
-}
-
-#define COMMON .op = ATTUNE_FORWARD, .engine = "vector", .block_k = 32
-#define F32(dim, features)                                                                         \
-    COMMON, .dtype = ATTUNE_F32, .head_dim = dim, .threads = 1, .requires_features = features
-
-/* In the order of a generated table: by dtype and head_dim, then by preference. */
-static const attune_kernel_row rows[] = {
-    {F32(64, "wide fma"), .id = "f32_d64_wide", .block_q = 8, .panel = 32, .forward = no_group},
-    {F32(64, ""), .id = "f32_d64_plain", .block_q = 8, .panel = 16, .forward = no_group},
-    {F32(64, ""), .id = "f32_d64_slim", .block_q = 1, .forward = no_group},
-    {F32(128, "wide"), .id = "f32_d128_wide", .block_q = 8, .forward = no_group},
-    {F32(128, ""), .id = "f32_d128_plain", .block_q = 8, .forward = no_group},
-    {COMMON, .id = "f16_d64_group", .dtype = ATTUNE_F16, .head_dim = 64, .block_q = 8,
-     .threads = 128, .fast_memory = 40000, .requires_features = "", .forward = no_group},
-    {COMMON, .id = "bf16_d64_absent", .dtype = ATTUNE_BF16, .head_dim = 64, .block_q = 8,
-     .requires_features = ""},
-    {COMMON, .id = "bf16_d64_source", .dtype = ATTUNE_BF16, .head_dim = 64, .block_q = 8,
-     .requires_features = "", .body = "text"},
-};
-
-enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
-
-#define TUNED(class, dim, most, id)                                                                \
-    {                                                                                              \
-        .device_class = class, .op = ATTUNE_FORWARD, .dtype = ATTUNE_F32, .head_dim = dim,         \
-        .max_seqlen_q = most, .kernel = id                                                         \
-    }
-
-static const attune_tuned_row tuned[] = {
-    TUNED("big", 64, 4, "f32_d64_slim"),          TUNED("big", 64, 100, "f32_d64_wide"),
-    TUNED("big", 64, INT64_MAX, "f32_d64_plain"), TUNED("big", 128, INT64_MAX, "f32_d128_plain"),
-    TUNED("*", 64, INT64_MAX, "f32_d64_slim"),    TUNED("*", 128, 10, "f32_d128_plain"),
-};
-
-static const attune_kernel_table table = {
-    .rows = rows,
-    .row_count = ROW_COUNT,
-    .tuned = tuned,
-    .tuned_count = sizeof tuned / sizeof tuned[0],
-};
-
-static const attune_kernel_table untuned = {.rows = rows, .row_count = ROW_COUNT};
-
-static attune_device_caps device(const char *class, const char *features)
-{
-    attune_device_caps caps = {
-        .info = {.id = "made-up:0"}, .max_threads = 256, .fast_memory = 65536};
-    strcpy(caps.device_class, class);
-    strcpy(caps.features, features);
-    return caps;
-}
-
-static attune_problem problem_of(attune_dtype dtype, int64_t seqlen_q, int64_t head_dim,
-                                 int64_t head_dim_v)
-{
-    attune_problem problem;
-    attune_problem_init(&problem, dtype, 2, 6, 3, seqlen_q, 100, head_dim, head_dim_v);
-    return problem;
-}
-
-/* The id of what is chosen, "" for nothing. */
-static const char *chosen(const attune_kernel_table *from, const attune_device_caps *caps,
-                          const attune_problem *problem, const char *glob, kernel_choice *choice)
-{
-    const kernel_request request = {.problem = problem, .caps = caps, .table = from, .glob = glob};
-    ranked_kernel *const ranked = kernels_ranked(&request);
-    assert_non_null(ranked);
-    const int place = plan_choose(&request, ranked, 0, choice);
-    free(ranked);
-    return place < 0 ? "" : choice->row->id;
-}
 
 static void assert_chosen(const attune_kernel_table *from, const char *class, const char *features,
                           int64_t seqlen_q, int64_t head_dim, const char *id)
@@ -132,160 +52,6 @@ static void tuned_rows_go_by_class_and_seqlen_q(void **user)
     assert_chosen(&table, "big", "", 50, 64, "f32_d64_plain");
 }
 
-/* A row of a family counts where none of the class does, and before one of any device. */
-static void classes_come_before_families(void **user)
-{
-    (void)user;
-    static const attune_tuned_row rows_of_family[] = {
-        TUNED("kin", 64, INT64_MAX, "f32_d64_plain"),
-        TUNED("own", 64, 10, "f32_d64_slim"),
-        TUNED("*", 64, INT64_MAX, "f32_d64_wide"),
-    };
-    const attune_kernel_table of_family = {
-        .rows = rows, .row_count = ROW_COUNT, .tuned = rows_of_family, .tuned_count = 3};
-    attune_device_caps caps = device("own", "fma wide");
-    attune_problem problem = problem_of(ATTUNE_F32, 50, 64, 64);
-    kernel_choice choice;
-    assert_string_equal(chosen(&of_family, &caps, &problem, NULL, &choice), "f32_d64_wide");
-    strcpy(caps.family, "kin");
-    assert_string_equal(chosen(&of_family, &caps, &problem, NULL, &choice), "f32_d64_plain");
-    problem.seqlen_q = 10;
-    assert_string_equal(chosen(&of_family, &caps, &problem, NULL, &choice), "f32_d64_slim");
-}
-
-/* ---- measurements ---- */
-
-static measured_winner winner_of(const char *kernel, int64_t seqlen_q, const char *options)
-{
-    measured_winner winner = {.problem = problem_of(ATTUNE_F32, seqlen_q, 64, 64),
-                              .milliseconds = 1.0,
-                              .default_milliseconds = 2.0};
-    strcpy(winner.kernel, kernel);
-    strcpy(winner.options, options);
-    return winner;
-}
-
-static void assert_measured(const measured_winner *winners, int count, int64_t seqlen_q, bool tf32,
-                            const char *id, kernel_level level)
-{
-    const attune_device_caps caps = device("big", "fma wide");
-    const attune_problem problem = problem_of(ATTUNE_F32, seqlen_q, 64, 64);
-    const kernel_request request = {.problem = &problem,
-                                    .caps = &caps,
-                                    .table = &table,
-                                    .tf32 = tf32,
-                                    .measured = winners,
-                                    .measured_count = count};
-    ranked_kernel *const ranked = kernels_ranked(&request);
-    assert_non_null(ranked);
-    assert_string_equal(ranked[0].row->id, id);
-    assert_int_equal(ranked[0].level, level);
-    free(ranked);
-}
-
-/* seqlen_q 50 is f32_d64_wide's by the table. */
-static void the_nearest_winner_comes_before_the_table(void **user)
-{
-    (void)user;
-    const measured_winner winners[] = {
-        winner_of("f32_d64_slim", 50, ""), winner_of("f32_d64_plain", 100, ""),
-        winner_of("f32_d128_plain", 50, ""), /* of more head_dim than is needed */
-        winner_of("f32_d64_gone", 50, ""),   /* of another library */
-    };
-    assert_measured(winners, 0, 50, false, "f32_d64_wide", LEVEL_CLASS);
-    assert_measured(winners, 4, 50, false, "f32_d64_slim", LEVEL_MEASURED);
-    assert_measured(winners, 4, 60, false, "f32_d64_slim", LEVEL_MEASURED);
-    assert_measured(winners, 4, 90, false, "f32_d64_plain", LEVEL_MEASURED);
-    assert_measured(winners, 4, 300, false, "f32_d64_plain", LEVEL_MEASURED);
-    assert_measured(winners, 4, 301, false, "f32_d64_plain", LEVEL_CLASS);
-    assert_measured(winners + 1, 1, 33, false, "f32_d64_wide", LEVEL_CLASS);
-    assert_measured(winners + 2, 2, 50, false, "f32_d64_wide", LEVEL_CLASS);
-}
-
-static void winners_count_for_the_options_that_they_were_sought_with(void **user)
-{
-    (void)user;
-    const measured_winner winners[] = {winner_of("f32_d64_slim", 50, ""),
-                                       winner_of("f32_d64_plain", 50, "tf32"),
-                                       winner_of("f32_d64_plain", 50, "kernel=*plain")};
-    assert_measured(winners, 1, 50, false, "f32_d64_slim", LEVEL_MEASURED);
-    assert_measured(winners, 1, 50, true, "f32_d64_wide", LEVEL_CLASS); /* tf32 brings in others */
-    assert_measured(winners, 2, 50, true, "f32_d64_plain", LEVEL_MEASURED);
-    assert_measured(winners + 1, 2, 50, false, "f32_d64_wide", LEVEL_CLASS);
-}
-
-static void a_hint_comes_first_where_it_can_run(void **user)
-{
-    (void)user;
-    const attune_device_caps caps = device("big", "");
-    const attune_problem problem = problem_of(ATTUNE_F32, 50, 64, 64);
-    const measured_winner winner = winner_of("f32_d64_slim", 50, "");
-    kernel_request request = {.problem = &problem,
-                              .caps = &caps,
-                              .table = &table,
-                              .hint = "f32_d128_plain",
-                              .measured = &winner,
-                              .measured_count = 1};
-    ranked_kernel *ranked = kernels_ranked(&request);
-    kernel_choice choice;
-    assert_int_equal(ranked[0].level, LEVEL_HINT);
-    assert_int_equal(plan_choose(&request, ranked, 0, &choice), 0);
-    assert_string_equal(choice.row->id, "f32_d128_plain");
-    free(ranked);
-    request.hint = "f32_d64_wide"; /* which this device lacks a feature for */
-    ranked = kernels_ranked(&request);
-    assert_int_equal(plan_choose(&request, ranked, 0, &choice), 1);
-    assert_string_equal(choice.row->id, "f32_d64_slim");
-    free(ranked);
-    request.hint = "f16_d64_group"; /* of another dtype */
-    ranked = kernels_ranked(&request);
-    assert_int_equal(ranked[0].level, LEVEL_MEASURED);
-    free(ranked);
-}
-
-static void distances_are_octaves(void **user)
-{
-    (void)user;
-    const attune_problem from = problem_of(ATTUNE_F32, 64, 64, 64);
-    attune_problem to = from;
-    assert_true(problem_distance(&from, &to) == 0.0);
-    to.seqlen_q = 128;
-    assert_true(problem_distance(&from, &to) == 2.0);
-    assert_true(problem_distance(&to, &from) == 2.0);
-    to.seqlen_k = 400; /* four times as long */
-    assert_true(problem_distance(&from, &to) == 4.0);
-    to.mask = ATTUNE_MASK_CAUSAL;
-    assert_true(isinf(problem_distance(&from, &to)));
-    to = from;
-    to.mask = ATTUNE_MASK_CAUSAL;
-    to.batch = 4;
-    assert_true(problem_distance(&from, &to) == 1.5);
-    to = from;
-    to.dtype = ATTUNE_F16;
-    assert_true(isinf(problem_distance(&from, &to)));
-    to = from;
-    to.seqlen_q = 0; /* as good as 1 */
-    assert_true(isinf(problem_distance(&from, &to)));
-}
-
-static void options_have_one_spelling(void **user)
-{
-    (void)user;
-    const attune_problem f32 = problem_of(ATTUNE_F32, 1, 1, 1),
-                         f16 = problem_of(ATTUNE_F16, 1, 1, 1);
-    char text[REQUEST_OPTIONS_SIZE];
-    request_options(&(kernel_request){.problem = &f32}, text);
-    assert_string_equal(text, "");
-    request_options(&(kernel_request){.problem = &f32, .tf32 = true, .reproducible = true}, text);
-    assert_string_equal(text, "reproducible,tf32");
-    request_options(&(kernel_request){.problem = &f16, .tf32 = true}, text);
-    assert_string_equal(text, "");
-    request_options(&(kernel_request){.problem = &f32, .tf32 = true, .engine = "matrix"}, text);
-    assert_string_equal(text, "engine=matrix");
-    request_options(&(kernel_request){.problem = &f16, .glob = "*_simt_*"}, text);
-    assert_string_equal(text, "kernel=*_simt_*");
-}
-
 static void a_launch_covers_the_problem(void **user)
 {
     (void)user;
@@ -322,9 +88,9 @@ static const char *reason_against(const char *id, const attune_device_caps *caps
     const kernel_request request = {
         .problem = problem, .caps = caps, .table = &table, .glob = glob};
     kernel_choice choice;
-    for (int i = 0; i < ROW_COUNT; i++)
-        if (strcmp(rows[i].id, id) == 0)
-            return kernel_accepts(&request, &rows[i], &choice, reason) ? "" : reason;
+    for (int i = 0; i < table.row_count; i++)
+        if (strcmp(table.rows[i].id, id) == 0)
+            return kernel_accepts(&request, &table.rows[i], &choice, reason) ? "" : reason;
     fail_msg("no row %s", id);
     return NULL;
 }
@@ -468,12 +234,6 @@ int main(void)
         cmocka_unit_test(the_table_orders_what_nothing_tunes),
         cmocka_unit_test(the_smallest_sufficient_head_dim_wins),
         cmocka_unit_test(tuned_rows_go_by_class_and_seqlen_q),
-        cmocka_unit_test(classes_come_before_families),
-        cmocka_unit_test(the_nearest_winner_comes_before_the_table),
-        cmocka_unit_test(winners_count_for_the_options_that_they_were_sought_with),
-        cmocka_unit_test(a_hint_comes_first_where_it_can_run),
-        cmocka_unit_test(distances_are_octaves),
-        cmocka_unit_test(options_have_one_spelling),
         cmocka_unit_test(a_launch_covers_the_problem),
         cmocka_unit_test(every_rejection_has_a_reason),
         cmocka_unit_test(sizes_beyond_64_bits_are_rejected),

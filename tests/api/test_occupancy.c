@@ -7,8 +7,8 @@
 
 /* CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", 9.0. */
 static const attune_device_caps h100 = {
-    .features = "sm_75 sm_80 sm_86 sm_87 sm_88 sm_89 sm_90",
     .warp = 32,
+    .reserved_memory = 1024, /* from 8.0 on: "Shared Memory" of 8.x and 9.0 there */
     .registers = 65536,
     .multiprocessor_threads = 2048,
     .multiprocessor_memory = 233472,

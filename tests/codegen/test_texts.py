@@ -154,10 +154,24 @@ class Rendering(unittest.TestCase):
     def test_outputs_are_what_is_written(self):
         arguments = ["--render", "c", "--arch", "x86_64", "--out", self.folder / "c"]
         _, out, _ = run(*arguments, "--outputs")
-        named = {line.split("|")[0] for line in out.splitlines()}
+        *files, common = out.splitlines()
+        self.assertEqual(common, "|")  # no flags are those of all processors
+        named = {line.split("|")[0] for line in files}
         self.assertFalse((self.folder / "c").exists())
         self.assertEqual(run(*arguments)[0], 0)
         self.assertEqual(named, {str(path) for path in (self.folder / "c").iterdir()})
+
+    def test_outputs_tell_the_flags_of_all_texts(self):
+        arguments = ["--render", "hip", "--arch", "x86_64", "--out", self.folder / "hip"]
+        _, out, _ = run(*arguments, "--outputs")
+        *files, common = out.splitlines()
+        flags = {
+            tuple(line.split("|")[2:]) for line in files if not line.split("|")[0].endswith(".c")
+        }
+        self.assertEqual({tuple(common.split("|")[2:])}, flags)
+        self.assertIn("--cuda-device-only", common)
+        table = next(line for line in files if "kernel_table_hip.c" in line)
+        self.assertEqual(table.split("|")[2:], [])  # which the host's compiler reads
 
     def hashes(self, templates=ROOT / "templates"):
         """Of the texts of {(target, processor): 16 digits}."""

@@ -69,8 +69,22 @@ class TuneTest(CommandTest):
         self.assertIn("won here: ", text.splitlines()[1])
 
     def test_a_faster_kernel_wins(self):
+        default = self.kernels("--deterministic")[0]
+        result = self.tune(
+            "--json", "--budget", "20", command=FAULTY,
+            environment={"TEST_FAULT": "slow", "TEST_FAULT_KERNEL": default},
+        )  # fmt: skip
+        self.assertEqual(result.code, DONE, result.error)
+        (row,) = result.rows()
+        self.assertNotEqual(row["kernel"], default)
+        self.assertGreater(row["default_milliseconds"], 20)
+        self.assertLess(row["milliseconds"], row["default_milliseconds"])
+        self.assertEqual(self.kernels()[0], row["kernel"])
+        self.assertEqual(self.kernels("--deterministic")[0], default)
+
+    def test_a_kernel_alone_says_nothing_of_the_default(self):
         fast = self.other()
-        self.tune("--kernel", fast)  # by itself it says nothing of the default
+        self.tune("--kernel", fast)
         self.assertEqual(self.rows("best")[0]["options"], f"kernel={fast}")
         self.assertEqual(self.kernels()[0], self.kernels("--deterministic")[0])
 

@@ -152,6 +152,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
         {81, 228 << 10},                /* MAX_SHARED_MEMORY_PER_MULTIPROCESSOR */
         {82, 65536},                    /* MAX_REGISTERS_PER_MULTIPROCESSOR */
         {97, machine->fast_memory},     /* MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
+        {111, 1024},                    /* RESERVED_SHARED_MEMORY_PER_BLOCK */
     };
     *value = -1; /* a driver that fails may leave anything there */
     RETURN_CODE(enter(FAKE_cuDeviceGetAttribute));

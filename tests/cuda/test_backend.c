@@ -31,6 +31,7 @@ static void caps_say_what_the_driver_says(void **state)
     assert_int_equal(caps.warp, 32);
     assert_int_equal(caps.registers, 65536);
     assert_int_equal(caps.multiprocessor_threads, 2048);
+    assert_int_equal(caps.reserved_memory, 1024);
     assert_int_equal(caps.multiprocessor_memory, 228 << 10);
     assert_int_equal(caps.l2_cache, 50 << 20);
     assert_int_equal(caps.clock_mhz, 1980);

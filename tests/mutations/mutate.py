@@ -95,8 +95,7 @@ class Workshop:
         for path, _, flags, text in generator.files(target, arch, globs, out / target):
             if path.suffix == ".c":
                 render.write_if_different(path, text())
-                is_table = path.stem == f"kernel_table_{target}"
-                yield path, () if is_table else flags  # the table's are those of the texts
+                yield path, flags
 
     def library(self, mutation):
         """Folder of a libattune.so.0 with that fault (None: with none)."""

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "fail.h"
@@ -29,9 +28,9 @@ typedef struct worker {
     runner shared; /* its plan is the candidate's that runs */
     tune_judge judge;
     candidate *candidates;
-    attune_buffer flushed; /* of flush_bytes */
+    attune_buffer flushed; /* and what is written there; made when a time is first asked for */
     void *flush;
-    size_t flush_bytes, workspace;
+    size_t workspace;
 } worker;
 
 /* A reason may be a compiler's, of several lines; an answer is one. */
@@ -136,10 +135,16 @@ static void answer_judge(worker *w, const candidate *c)
     }
 }
 
-/* Nothing of the last run is left in a cache: real calls find K and V in memory. */
+/* Little of the last run is left in a cache: real calls find K and V in memory. */
 static attune_status flush_caches(worker *w)
 {
-    return attune_buffer_write(w->context, w->flushed, w->flush, w->flush_bytes, NULL);
+    enum { BYTES = 128 << 20 }; /* more than the L2 of GPUs, and than most processors' last level */
+    if (!w->flush) {
+        const attune_status status = attune_buffer_alloc(w->context, BYTES, &w->flushed);
+        if (status != ATTUNE_OK) return status;
+        w->flush = memset(allocate(BYTES), 1, BYTES);
+    }
+    return attune_buffer_write(w->context, w->flushed, w->flush, BYTES, NULL);
 }
 
 static void answer_time(worker *w, const candidate *c, int samples)
@@ -181,28 +186,13 @@ static void answer(worker *w, const char *line)
 
 /* ---- the process ---- */
 
-/* Twice what the largest caches hold: the last level of a processor, or the L2 of a GPU. */
-static size_t bytes_to_flush(const attune_device_info *info)
-{
-    const size_t of_gpu = (size_t)128 << 20, most = (size_t)64 << 20;
-    if (strcmp(info->backend, "emulated") == 0) return 64;
-    if (strcmp(info->backend, "cuda") == 0 || strcmp(info->backend, "hip") == 0) return of_gpu;
-    const long last_level = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    const size_t twice = last_level > 0 ? 2 * (size_t)last_level : most;
-    return twice < most ? twice : most;
-}
-
 static attune_status prepare(worker *w)
 {
-    w->flush_bytes = bytes_to_flush(&w->info);
-    w->flush = allocate(w->flush_bytes);
-    memset(w->flush, 1, w->flush_bytes);
-    attune_status status = attune_buffer_alloc(w->context, w->flush_bytes, &w->flushed);
     /* the default's plan only makes the tensors; the first candidate is loaded before anything runs */
     attune_plan_options options;
     attune_plan_options_init(&options);
     options.deterministic = 1;
-    if (status == ATTUNE_OK) status = runner_open(&w->shared, w->context, &w->in, &options);
+    const attune_status status = runner_open(&w->shared, w->context, &w->in, &options);
     if (status == ATTUNE_OK) {
         w->workspace = attune_plan_workspace_size(w->shared.plan);
         attune_plan_destroy(w->shared.plan);

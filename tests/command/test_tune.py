@@ -1,5 +1,6 @@
 """attune tune: every candidate is judged before it is timed, and costs nobody but itself."""
 
+import fnmatch
 import json
 import os
 import pathlib
@@ -13,6 +14,13 @@ from command import BAD_INPUT, COMMAND, DONE, FAILED, FAULTY, NO_DEVICE, Command
 
 PROBLEM = "op=forward,b=1,hq=2,hkv=1,sq=40,sk=64,d=64,dtype=f32"
 OTHERS = [PROBLEM.replace("sq=40", f"sq={sq}") for sq in (1, 7, 24)]
+
+
+def common_pattern(one, other):
+    """What matches both: the start that they share, anything, and the end that they share."""
+    start = os.path.commonprefix([one, other])
+    end = os.path.commonprefix([one[len(start) :][::-1], other[len(start) :][::-1]])[::-1]
+    return f"{start}*{end}"
 
 
 class TuneTest(CommandTest):
@@ -193,6 +201,20 @@ class TuneTest(CommandTest):
         self.assertIn(f"the default kernel {kernel} cannot be used: it is wrong", result.error)
         self.assertNotEqual(self.rows("best")[0]["kernel"], kernel)
 
+    def test_one_kernel_is_enough_to_win_where_the_default_is_wrong(self):
+        default, *others = self.kernels("--deterministic")
+        pair = next(p for p in (common_pattern(default, k) for k in others)
+                    if len(fnmatch.filter([default, *others], p)) == 2)  # fmt: skip
+        result = self.tune(
+            "--kernel", pair, command=FAULTY,
+            environment={"TEST_FAULT": "wrong", "TEST_FAULT_KERNEL": default},
+        )  # fmt: skip
+        self.assertEqual(result.code, FAILED)
+        self.assertIn(f"the default kernel {default} cannot be used", result.error)
+        (best,) = self.rows("best")
+        self.assertNotEqual(best["kernel"], default)
+        self.assertTrue(fnmatch.fnmatch(best["kernel"], pair))
+
     def test_what_was_late_is_tried_again_and_what_was_wrong_is_not(self):
         for number, (reason, known) in enumerate(
             (("gives no answer within 1 s", 1), ("is wrong: by far", 2))
@@ -254,9 +276,9 @@ class TuneTest(CommandTest):
     def test_killed_tuners_leave_no_worker_and_lose_nothing(self):
         moments = random.Random(2)
         seen = 0
-        for _ in range(12):
+        for number in range(12):
             process = self.start("--budget", "60")
-            time.sleep(moments.uniform(0.1, 0.6))
+            time.sleep(moments.uniform(0.1, 0.6) * (1 + number / 6))
             rows = len(self.rows()) if self.db.exists() else 0
             process.kill()
             process.communicate()
@@ -265,11 +287,13 @@ class TuneTest(CommandTest):
             self.assertGreaterEqual(len(after), seen)
             seen = len(after)
         self.assertGreater(seen, 0)
-        time.sleep(0.5)
-        left = [
-            path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if self.is_worker(path)
-        ]
+        end = time.monotonic() + 20
+        while (left := self.workers()) and time.monotonic() < end:
+            time.sleep(0.1)
         self.assertEqual(left, [])
+
+    def workers(self):
+        return [p for p in pathlib.Path("/proc").glob("[0-9]*/cmdline") if self.is_worker(p)]
 
     def is_worker(self, cmdline):
         try:

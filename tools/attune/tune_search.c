@@ -348,7 +348,9 @@ static int halve(search *s)
         const int half = (count + 1) / 2;
         count = keep(s, field, count, half > LAST ? half : LAST);
     }
-    if (code == EXIT_DONE && !s->result->interrupted && count > 1)
+    /* the default alone has nothing to be measured against; any other must be timed often enough to win, even alone */
+    const bool decided = count == 0 || (count == 1 && field[0] == s->all.at);
+    if (code == EXIT_DONE && !s->result->interrupted && !decided)
         code = run_rung(s, field, count, LAST_SAMPLES, s->end);
     free(field);
     return code;

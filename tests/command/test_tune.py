@@ -117,6 +117,20 @@ class TuneTest(CommandTest):
         self.assertFalse(fourth["already_tuned"])
         self.assertEqual(len({r["run"] for r in self.rows()}), 2)
 
+    def test_times_of_another_session_rule_nobody_out(self):
+        self.tune("--budget", "0.001")
+        (row,) = self.rows()
+        fast = self.other()
+        row.update(kernel=fast, milliseconds=1e-6)
+        file = self.folder / "row.jsonl"
+        file.write_text(json.dumps(row) + "\n")
+        self.attune("db", "import", "--file", file, "--db", self.db)
+        (result,) = self.tune("--json", "--resume", "--budget", "20").rows()
+        self.assertEqual(result["known"], 2)
+        in_turns = {r["kernel"] for r in self.rows() if r["rung"] > 0 and r["samples"] >= 7}
+        self.assertGreater(len(in_turns | {fast}), 2)
+        self.assertGreater(result["milliseconds"], 1e-6)
+
     def test_emulated_devices_go_the_same_way_without_times(self):
         if not any(r["backend"] == "emulated" for r in self.attune("devices", "--json").rows()):
             self.skipTest("this build emulates no GPU")

@@ -38,7 +38,7 @@ typedef struct search {
     candidates all;
     tune_worker worker;
     int rung;
-    double best; /* milliseconds */
+    double best; /* milliseconds, of what this search has timed */
     tune_result *result;
 } search;
 
@@ -81,10 +81,6 @@ static attune_status begin_run(search *s)
         status = candidates_take_known(&s->all, s->db, s->run, &s->result->counts.known, &s->rung);
     /* times of another session were taken in other turns */
     if (status == ATTUNE_OK && resume == ATTUNE_TUNING_RESUMED) s->rung++;
-    for (int i = 0; i < s->all.count; i++) {
-        const candidate *const c = &s->all.at[i];
-        if (c->alive && c->of.milliseconds < s->best) s->best = c->of.milliseconds;
-    }
     return status;
 }
 
@@ -292,12 +288,14 @@ static int keep(search *s, candidate **field, int count, int kept)
     return left;
 }
 
-/* Times the field in turns, so that what slows the machine slows them all. One that is hopeless after two turns drops out; the last rung ends
- * early where its time is over, and not before LEAST_TURNS. */
+/* Times the field in turns, so that what slows the machine slows them all. One that is hopeless after two turns, against the others' least of these
+ * turns, drops out: what was seen in quieter moments must not leave nobody. The last rung ends early where its time is over, and not before
+ * LEAST_TURNS. */
 static int run_rung(search *s, candidate **field, int count, int samples, double end)
 {
     int had[TUNE_MOST_CANDIDATES] = {0};
     int code = EXIT_DONE;
+    double best = INFINITY;
     s->rung++;
     for (int turn = 0; turn < samples; turn++) {
         if (turn >= LEAST_TURNS && seconds_now() > end) break;
@@ -316,8 +314,9 @@ static int run_rung(search *s, candidate **field, int count, int samples, double
             }
             had[i] = read_times(c, s->worker.line, had[i]);
             const double least = least_of(c->times, had[i]);
-            if (least < s->best) s->best = least;
-            if (turn >= 1 && least > HOPELESS * s->best && c != s->all.at) c->alive = false;
+            best = fmin(best, least);
+            s->best = fmin(s->best, best);
+            if (turn >= 1 && least > HOPELESS * best && c != s->all.at) c->alive = false;
         }
         if (s->result->interrupted) break;
     }
@@ -332,15 +331,24 @@ static int run_rung(search *s, candidate **field, int count, int samples, double
     return EXIT_DONE;
 }
 
+/* Of those known from before, or of those screened now: the machine may have been a quieter one then. */
+static void drop_hopeless(search *s, bool known)
+{
+    candidate *const end = s->all.at + s->all.count;
+    double best = INFINITY;
+    for (const candidate *c = s->all.at; c < end; c++)
+        if (c->alive && c->known == known) best = fmin(best, c->of.milliseconds);
+    for (candidate *c = s->all.at + 1; c < end; c++) /* but not the default */
+        if (c->known == known && c->of.milliseconds > HOPELESS * best) c->alive = false;
+}
+
 static int halve(search *s)
 {
     candidate **const field = allocate((size_t)s->all.count * sizeof(candidate *));
     int code = EXIT_DONE, samples = SCREEN_SAMPLES;
+    drop_hopeless(s, true);
+    drop_hopeless(s, false);
     int count = candidates_alive(&s->all, field);
-    for (int i = 0; i < count; i++)
-        if (field[i]->of.milliseconds > HOPELESS * s->best && field[i] != s->all.at)
-            field[i]->alive = false;
-    count = candidates_alive(&s->all, field);
     while (count > EXHAUSTIVE && code == EXIT_DONE && !s->result->interrupted) {
         code = run_rung(s, field, count, samples, s->end);
         samples = samples * 2 < LAST_SAMPLES ? samples * 2 : LAST_SAMPLES;

@@ -127,7 +127,7 @@ class TuneTest(CommandTest):
         self.attune("db", "import", "--file", file, "--db", self.db)
         (result,) = self.tune("--json", "--resume", "--budget", "20").rows()
         self.assertEqual(result["known"], 2)
-        in_turns = {r["kernel"] for r in self.rows() if r["rung"] > 0 and r["samples"] >= 7}
+        in_turns = {r["kernel"] for r in self.rows() if r["rung"] >= 2}  # 0 and 1 are first timings
         self.assertGreater(len(in_turns | {fast}), 2)
         self.assertGreater(result["milliseconds"], 1e-6)
 

@@ -4,7 +4,7 @@
  *     hang      it never ends              crash    it ends the process
  *     wrong     it says that it took a microsecond, and an element of o is wrong
  *     bits      likewise, and only the last bit of an element is another
- *     slow      it is right and says that it took twenty milliseconds more
+ *     slow      it is right and says that it took a second more
  *     late      it is right and says that it took a microsecond, ten times, and then ends the process */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "attune/device.h"
@@ -58,7 +58,7 @@ attune_status attune_plan_time(const attune_plan *plan, const attune_forward_ten
     if (!kernel) return ATTUNE_OK;
     const attune_status status = real_time()(plan, tensors, stream, milliseconds);
     if (strcmp(fault, "slow") == 0) {
-        *milliseconds += 20.0;
+        *milliseconds += 1e3;
         return status;
     }
     if (status == ATTUNE_OK && strcmp(fault, "late") != 0)

@@ -20,9 +20,10 @@ static int take_row(sqlite3_stmt *statement, void *user)
 {
     enum { MOST_COLUMNS = 64 };
     const row_visit *const visit = user;
-    const int columns = sqlite.column_count(statement);
+    const int all = sqlite.column_count(statement),
+              columns = all < MOST_COLUMNS ? all : MOST_COLUMNS;
     attune_tuning_value values[MOST_COLUMNS];
-    for (int i = 0; i < columns && i < MOST_COLUMNS; i++) {
+    for (int i = 0; i < columns; i++) {
         const int type = sqlite.column_type(statement, i);
         values[i] = (attune_tuning_value){
             .column = sqlite.column_name(statement, i),

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import time
@@ -103,6 +104,21 @@ class DatabaseTest(CommandTest):
             self.assertEqual(result.code, BAD_INPUT)
             self.assertIn("No such file", result.error)
         self.assertFalse(self.db.exists())
+
+    def test_a_view_of_many_columns_is_read_in_part(self):
+        self.load([self.row("op=forward,b=1,hq=1,hkv=1,sq=1,sk=1,d=8,dtype=f32", "k", 1.0, "k", 1)])
+        connection = sqlite3.connect(self.db)
+        columns = ", ".join(f"'{i}' AS c{i}" for i in range(1000))
+        for view in ("record", "winner"):
+            connection.execute(f"DROP VIEW {view}")
+            connection.execute(f"CREATE VIEW {view} AS SELECT {columns}")
+        connection.close()
+        shown = self.attune("db", "show", "--db", self.db, "--json")
+        self.assertEqual(shown.code, DONE, shown.error)
+        (row,) = shown.rows()
+        self.assertEqual(row, {f"c{i}": str(i) for i in range(len(row))})
+        self.assertEqual(self.attune("db", "show", "--db", self.db).code, DONE)
+        self.assertEqual(self.attune("db", "best", "--db", self.db, "--json").code, BAD_INPUT)
 
     def test_bad_input(self):
         for arguments in (("db",), ("db", "frob"), ("db", "import"), ("db", "show", "--bad")):

@@ -131,6 +131,18 @@ class TuneTest(CommandTest):
         self.assertGreater(len(in_turns | {fast}), 2)
         self.assertGreater(result["milliseconds"], 1e-6)
 
+    def test_a_machine_that_becomes_busier_rules_nobody_out(self):
+        result = self.tune(
+            "--budget", "20", command=FAULTY, environment={"TEST_FAULT": "busier"}
+        )  # fmt: skip
+        self.assertEqual(result.code, DONE, result.error)
+        rows = self.rows()
+        quiet = [r for r in rows if r["rung"] == 0]
+        in_turns = [r for r in rows if r["rung"] > 0]
+        self.assertTrue(all(r["milliseconds_q3"] < 1 for r in quiet))
+        self.assertTrue(all(r["milliseconds_min"] > 1e3 for r in in_turns))
+        self.assertGreater(len({r["kernel"] for r in in_turns if r["samples"] >= 7}), 1)
+
     def test_emulated_devices_go_the_same_way_without_times(self):
         if not any(r["backend"] == "emulated" for r in self.attune("devices", "--json").rows()):
             self.skipTest("this build emulates no GPU")

@@ -111,9 +111,8 @@ typedef struct attune_device_caps {
     int registers;                /* of a multiprocessor, 32 bits each */
     int multiprocessor_threads;   /* work-items that a multiprocessor holds */
     size_t multiprocessor_memory; /* bytes of fast memory that its groups share */
-    size_t
-        reserved_memory; /* bytes of fast memory that the driver keeps for itself in each group */
-    size_t l2_cache;     /* bytes */
+    size_t reserved_memory;       /* bytes of fast memory that the driver keeps of each group */
+    size_t l2_cache;              /* bytes */
     int clock_mhz;
 } attune_device_caps;
 

@@ -53,33 +53,30 @@ static int print_measurement(const attune_tuning_value *values, int count, void 
 {
     listing *const l = user;
     static char last[33];
-    const char *const run = database_column(values, count, "run"),
-                      *const options = database_column(values, count, "options"),
-                      *const invalid = database_column(values, count, "invalid"),
-                      *const time = database_column(values, count, "milliseconds");
+    const char *const run = column_of(values, count, "run"),
+                      *const options = column_of(values, count, "options"),
+                      *const invalid = column_of(values, count, "invalid"),
+                      *const time = column_of(values, count, "milliseconds");
     l->rows++;
     if (strcmp(last, run) != 0) {
         snprintf(last, sizeof last, "%s", run);
         printf("%s  %s%s%s\n  %s %s, driver %s; library %s, texts %s, %s\n  begun %s, %s %s\n",
-               database_column(values, count, "problem"), options, options[0] ? "  " : "",
-               database_column(values, count, "backend"), database_column(values, count, "device"),
-               database_column(values, count, "device_class"),
-               database_column(values, count, "driver"), database_column(values, count, "version"),
-               database_column(values, count, "text_hash"),
-               database_column(values, count, "compiler"),
-               database_column(values, count, "started"),
-               database_column(values, count, "finished")[0] ? "finished" : "not finished",
-               database_column(values, count, "finished"));
+               column_of(values, count, "problem"), options, options[0] ? "  " : "",
+               column_of(values, count, "backend"), column_of(values, count, "device"),
+               column_of(values, count, "device_class"), column_of(values, count, "driver"),
+               column_of(values, count, "version"), column_of(values, count, "text_hash"),
+               column_of(values, count, "compiler"), column_of(values, count, "started"),
+               column_of(values, count, "finished")[0] ? "finished" : "not finished",
+               column_of(values, count, "finished"));
     }
-    printf("    rung %-2s %-48s ", database_column(values, count, "rung"),
-           database_column(values, count, "kernel"));
+    printf("    rung %-2s %-48s ", column_of(values, count, "rung"),
+           column_of(values, count, "kernel"));
     if (invalid[0])
         printf("no: %s\n", invalid);
     else if (time[0])
         printf("%.6s ms (quartiles %.6s to %.6s, %s runs)\n", time,
-               database_column(values, count, "milliseconds_q1"),
-               database_column(values, count, "milliseconds_q3"),
-               database_column(values, count, "samples"));
+               column_of(values, count, "milliseconds_q1"),
+               column_of(values, count, "milliseconds_q3"), column_of(values, count, "samples"));
     else
         puts("right, not timed");
     return 0;
@@ -88,19 +85,19 @@ static int print_measurement(const attune_tuning_value *values, int count, void 
 static int print_winner(const attune_tuning_value *values, int count, void *user)
 {
     listing *const l = user;
-    const char *const options = database_column(values, count, "options"),
-                      *const kernel = database_column(values, count, "kernel"),
-                      *const usual = database_column(values, count, "default_kernel");
+    const char *const options = column_of(values, count, "options"),
+                      *const kernel = column_of(values, count, "kernel"),
+                      *const usual = column_of(values, count, "default_kernel");
     l->rows++;
-    printf("%s %s (%s)  %s%s%s\n  %s  %.6s ms", database_column(values, count, "backend"),
-           database_column(values, count, "device"), database_column(values, count, "device_class"),
-           database_column(values, count, "problem"), options[0] ? "  " : "", options, kernel,
-           database_column(values, count, "milliseconds"));
+    printf("%s %s (%s)  %s%s%s\n  %s  %.6s ms", column_of(values, count, "backend"),
+           column_of(values, count, "device"), column_of(values, count, "device_class"),
+           column_of(values, count, "problem"), options[0] ? "  " : "", options, kernel,
+           column_of(values, count, "milliseconds"));
     if (strcmp(kernel, usual) == 0)
         puts(", the default");
     else
         printf("; the default %s  %.6s ms\n", usual,
-               database_column(values, count, "default_milliseconds"));
+               column_of(values, count, "default_milliseconds"));
     return 0;
 }
 

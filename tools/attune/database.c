@@ -23,7 +23,7 @@ int database_open(const options *o, bool writable, attune_tuning_db **db)
     return status == ATTUNE_OK ? EXIT_DONE : fail_status(status);
 }
 
-const char *database_column(const attune_tuning_value *values, int count, const char *column)
+const char *column_of(const attune_tuning_value *values, int count, const char *column)
 {
     for (int i = 0; i < count; i++)
         if (strcmp(values[i].column, column) == 0) return values[i].text ? values[i].text : "";

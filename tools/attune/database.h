@@ -9,7 +9,7 @@
 int database_open(const options *o, bool writable, attune_tuning_db **db);
 
 /* The text of a row's column, "" where there is none. */
-const char *database_column(const attune_tuning_value *values, int count, const char *column);
+const char *column_of(const attune_tuning_value *values, int count, const char *column);
 
 /* Its path, or "off" where there is none. */
 const char *database_path(const options *o);

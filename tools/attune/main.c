@@ -112,7 +112,7 @@ static const command_row commands[] = {
      "ended\n" ABOUT_KERNEL_OPTIONS
      "  Every candidate is compiled, judged against the exact answer, and only then timed, in "
      "turns with the others, in a\n"
-     "  process of its own. The default stays unless another beats it by 3 % and not by noise. "
+     "  child process. The default stays unless another beats it by 3 % and not by noise. "
      "Ctrl-C keeps what was measured.\n"
      "  --json: problem device default_kernel default_milliseconds kernel milliseconds candidates "
      "refused pruned rejected\n"

@@ -58,14 +58,16 @@ static int find_kernel(const attune_kernel_info *kernel, void *user)
 static int take_winner(const attune_tuning_value *values, int count, void *user)
 {
     table *const t = user;
-#define COLUMN(name) database_column(values, count, name)
-    const char *const kernel = COLUMN("kernel"), *const usual_time = COLUMN("default_milliseconds");
+    const char *const kernel = column_of(values, count, "kernel"), *const usual_time = column_of(
+                                                                       values, count,
+                                                                       "default_milliseconds");
     attune_problem problem;
-    if (strcmp(COLUMN("backend"), t->state->backend) != 0 ||
-        strcmp(COLUMN("device_class"), t->state->device_class) != 0 ||
-        strcmp(COLUMN("text_hash"), t->state->text_hash) != 0 || COLUMN("options")[0] != '\0' ||
-        COLUMN("finished")[0] == '\0' ||
-        attune_problem_parse(COLUMN("problem"), &problem) != ATTUNE_OK)
+    if (strcmp(column_of(values, count, "backend"), t->state->backend) != 0 ||
+        strcmp(column_of(values, count, "device_class"), t->state->device_class) != 0 ||
+        strcmp(column_of(values, count, "text_hash"), t->state->text_hash) != 0 ||
+        column_of(values, count, "options")[0] != '\0' ||
+        column_of(values, count, "finished")[0] == '\0' ||
+        attune_problem_parse(column_of(values, count, "problem"), &problem) != ATTUNE_OK)
         return 0;
     kernel_search search = {.id = kernel};
     attune_kernels_visit(t->context, &problem, NULL, find_kernel, &search);
@@ -75,8 +77,9 @@ static int take_winner(const attune_tuning_value *values, int count, void *user)
     win *const w = &t->wins[t->win_count++];
     *w = (win){.head_dim = search.head_dim,
                .seqlen_q = problem.seqlen_q,
-               .gain = usual_time[0] ? log2(atof(usual_time) / atof(COLUMN("milliseconds"))) : 0};
-#undef COLUMN
+               .gain = usual_time[0]
+                           ? log2(atof(usual_time) / atof(column_of(values, count, "milliseconds")))
+                           : 0};
     snprintf(w->dtype, sizeof w->dtype, "%s", attune_dtype_name(problem.dtype));
     snprintf(w->kernel, sizeof w->kernel, "%s", kernel);
     return 0;
